@@ -1,0 +1,100 @@
+"""Settings that mean the same on every engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from dflash_deploy.engines.spelling import Setting, setting, switch
+from dflash_deploy.resolve import Choice, Resolution
+from dflash_deploy.resources import registry_root
+
+
+def why(resolution: Resolution, name: str) -> tuple[str, str | None]:
+    """The reason and the source that the resolution gave for a choice."""
+    choice = next(choice for choice in resolution.choices if choice.name == name)
+    return choice.why, choice.source
+
+
+def address(resolution: Resolution) -> Iterator[Setting]:
+    request = resolution.request
+    yield setting("host", request.host, "this machine only, unless --host says otherwise")
+    default = "asked for" if request.port else "the engine's own default"
+    yield setting("port", port(resolution), default)
+
+
+def port(resolution: Resolution) -> int:
+    return resolution.request.port or resolution.engine.port
+
+
+def draft_path(resolution: Resolution) -> str:
+    """A folder of the registry for a draft that ships with it, else its hub id."""
+    shipped = resolution.draft.path
+    return str(registry_root() / shipped) if shipped else resolution.draft.id
+
+
+def parsers(resolution: Resolution) -> Iterator[Setting]:
+    found, family = resolution.parsers, resolution.entry.target.family
+    if found and found.reasoning:
+        yield setting("reasoning_parser", found.reasoning, f"the format of {family}")
+    if found and found.tool:
+        yield setting("tool_parser", found.tool, f"the format of {family}")
+
+
+def target_revision(resolution: Resolution) -> Iterator[Setting]:
+    if resolution.weights.revision:
+        yield setting("revision", resolution.weights.revision, "the revision the evidence is for")
+
+
+def limits(resolution: Resolution) -> Iterator[Setting]:
+    yield setting("context", resolution.context, *why(resolution, "context"))
+    yield setting("concurrency", resolution.concurrency, *why(resolution, "concurrency"))
+
+
+def tensor_parallel(resolution: Resolution) -> Iterator[Setting]:
+    if resolution.tensor_parallel > 1:
+        reasons = why(resolution, "tensor_parallel")
+        yield setting("tensor_parallel", resolution.tensor_parallel, *reasons)
+
+
+def attention_backend(resolution: Resolution) -> Iterator[Setting]:
+    recipe = resolution.recipe
+    if recipe.attention_backend:
+        yield setting("attention_backend", recipe.attention_backend, recipe.why, recipe.source)
+
+
+def memory_fraction(
+    resolution: Resolution, default: float | None, reason: str
+) -> Iterator[Setting]:
+    recipe = resolution.recipe
+    if recipe.memory_fraction is not None:
+        yield setting("memory_fraction", recipe.memory_fraction, recipe.why, recipe.source)
+    elif default is not None:
+        yield setting("memory_fraction", default, reason)
+
+
+def kv_dtype(resolution: Resolution, spellings: dict[str, str]) -> Iterator[Setting]:
+    wanted = resolution.recipe.kv_dtype or resolution.request.kv_dtype
+    if wanted != "auto":
+        yield setting("kv_dtype", spellings[wanted], "asked for")
+
+
+def thinking(resolution: Resolution) -> Iterator[Setting]:
+    """The server's default mode; a request's own `chat_template_kwargs` win over it."""
+    modes = resolution.entry.target.thinking
+    if modes is None or modes.template_key is None or resolution.draft.thinking is None:
+        return
+    kwargs = json.dumps({modes.template_key: resolution.draft.thinking == "on"})
+    yield setting("template_defaults", kwargs, *why(resolution, "thinking"))
+
+
+def remote_code(resolution: Resolution) -> Iterator[Setting]:
+    if resolution.entry.target.remote_code == "required":
+        yield switch("remote_code", "the target's repository holds its code; you agreed to run it")
+
+
+def as_choices(settings: tuple[Setting, ...], known: set[str]) -> Iterator[Choice]:
+    """Settings as choices of the plan, but for those the resolution already explained."""
+    for item in settings:
+        if item.name not in known:
+            yield Choice(item.name, item.value, item.why, item.source)

@@ -1,0 +1,89 @@
+"""SGLang: `sglang serve --model-path TARGET --speculative-algorithm DFLASH ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dflash_deploy.engines import common
+from dflash_deploy.engines.spelling import Command, Setting, setting, supported, switch
+from dflash_deploy.resolve import Resolution
+
+KV_DTYPES = {"bf16": "bf16", "fp8": "fp8_e4m3"}
+MEMORY_FRACTION = 0.75
+LONGER_CONTEXT = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+
+
+def command(resolution: Resolution) -> Command:
+    longer, why = longer_context(resolution)
+    return Command(
+        start=("sglang", "serve"),
+        settings=tuple(_settings(resolution)),
+        env={"DO_NOT_TRACK": "1"} | ({LONGER_CONTEXT: "1"} if longer else {}),
+        env_why={LONGER_CONTEXT: why} if longer else {},
+        warnings=tuple(unsaid_thinking(resolution)),
+        further=(*resolution.recipe.flags, *resolution.request.engine_args),
+    )
+
+
+def _settings(resolution: Resolution) -> Iterator[Setting]:
+    entry, engine, version = resolution.entry, resolution.engine, resolution.version
+    yield setting("model", entry.id, "the target")
+    yield setting("served_names", entry.id, "SGLang takes one name; it accepts any in requests")
+    yield from common.address(resolution)
+    yield from common.target_revision(resolution)
+    yield from speculation(resolution)
+    yield from common.tensor_parallel(resolution)
+    yield from common.limits(resolution)
+    why = "graphs for every batch size that may run; unset, SGLang stops at 48 requests with DFLASH"
+    yield setting("graph_batch", resolution.concurrency, why)
+    reason = (
+        "room beside the weights for the draft, its KV cache and its graphs; the model cards' value"
+    )
+    yield from common.memory_fraction(resolution, MEMORY_FRACTION, reason)
+    yield from common.attention_backend(resolution)
+    yield from common.kv_dtype(resolution, KV_DTYPES)
+    yield from recurrent_state(resolution)
+    yield from supported(engine, version, common.thinking(resolution))
+    yield from common.parsers(resolution)
+    yield switch("metrics", "the acceptance check reads the engine's own counters")
+    yield from common.remote_code(resolution)
+
+
+def speculation(resolution: Resolution) -> Iterator[Setting]:
+    """SGLang counts the whole block, the token it starts from included."""
+    draft, recipe = resolution.draft, resolution.recipe
+    yield setting("algorithm", "DFLASH", "DFlash 1 and 2 alike: SGLang asks the draft's config")
+    yield setting("draft", common.draft_path(resolution), f"the draft for {resolution.entry.id}")
+    if draft.revision:
+        yield setting("draft_revision", draft.revision, "the revision the evidence is for")
+    yield setting("block_size", resolution.block_size, *common.why(resolution, "block_size"))
+    if recipe.draft_attention_backend:
+        yield setting(
+            "draft_attention_backend", recipe.draft_attention_backend, recipe.why, recipe.source
+        )
+
+
+def unsaid_thinking(resolution: Resolution) -> Iterator[str]:
+    wanted = tuple(common.thinking(resolution))
+    if wanted and not supported(resolution.engine, resolution.version, wanted):
+        yield (
+            f"SGLang {resolution.version} has no server-wide thinking mode (0.5.16 has): clients must"
+            f" send chat_template_kwargs {wanted[0].value}, or the draft is accepted less"
+        )
+
+
+def recurrent_state(resolution: Resolution) -> Iterator[Setting]:
+    if any(layers.kind == "linear" for layers in resolution.entry.target.layers):
+        yield setting(
+            "recurrent_state_cache", "extra_buffer",
+            "lets prefix caching and speculation share the recurrent state of linear attention",
+            "SGLang 0.5.11 server_args.py; chosen by itself from 0.5.14, harmless to say",
+        )  # fmt: skip
+
+
+def longer_context(resolution: Resolution) -> tuple[bool, str]:
+    """SGLang gives the draft the target's context, and refuses if its config allows less."""
+    limit = resolution.draft.context
+    if limit is None:
+        return True, "the draft's own context is not published; if shorter, SGLang would refuse it"
+    return limit < resolution.context, f"the draft's config allows {limit} tokens"

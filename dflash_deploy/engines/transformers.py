@@ -1,0 +1,36 @@
+"""The embedded engine: `python -m dflash_deploy.server --model TARGET --draft DRAFT`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dflash_deploy.engines import common
+from dflash_deploy.engines.spelling import Command, Setting, setting
+from dflash_deploy.resolve import Resolution
+
+
+def command(resolution: Resolution) -> Command:
+    return Command(
+        start=("python", "-m", "dflash_deploy.server"),
+        settings=tuple(_settings(resolution)),
+        env={"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"},
+        secret_env="DFLASH_API_KEY",  # noqa: S106 - a name, not a key
+        further=(*resolution.recipe.flags, *resolution.request.engine_args),
+    )
+
+
+def _settings(resolution: Resolution) -> Iterator[Setting]:
+    entry, draft = resolution.entry, resolution.draft
+    names = tuple(dict.fromkeys((entry.id, *entry.model.aliases)))
+    where = resolution.request.target_path
+    yield setting("model", where or entry.id, "fetched already" if where else "the target")
+    if where is None:
+        yield from common.target_revision(resolution)
+    yield setting("draft", common.draft_path(resolution), f"the draft for {entry.id}")
+    if draft.revision:
+        yield setting("draft_revision", draft.revision, "the revision the evidence is for")
+    yield setting("block_size", resolution.block_size, *common.why(resolution, "block_size"))
+    yield Setting("served_names", names, "so that the model card's client code runs as it is")
+    yield from common.address(resolution)
+    yield from common.limits(resolution)
+    yield from common.thinking(resolution)

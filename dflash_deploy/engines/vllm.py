@@ -1,0 +1,79 @@
+"""vLLM: `vllm serve TARGET --speculative-config '{"method": "dflash", ...}'`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from dflash_deploy.engines import common
+from dflash_deploy.engines.spelling import Command, Setting, setting, switch
+from dflash_deploy.resolve import Resolution
+
+KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
+QUIET = "the engine reports its usage to its makers unless told not to"
+
+
+def command(resolution: Resolution) -> Command:
+    target = resolution.entry.id
+    return Command(
+        start=("vllm", "serve", target),
+        settings=tuple(_settings(resolution)),
+        env={"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
+        env_why={"VLLM_NO_USAGE_STATS": QUIET, "DO_NOT_TRACK": QUIET},
+        secret_env="VLLM_API_KEY",  # noqa: S106 - a name, not a key
+        further=(*resolution.recipe.flags, *resolution.request.engine_args),
+    )
+
+
+def _settings(resolution: Resolution) -> Iterator[Setting]:
+    entry = resolution.entry
+    names = tuple(dict.fromkeys((entry.id, *entry.model.aliases)))
+    yield Setting("served_names", names, "so that the model card's client code runs as it is")
+    yield from common.address(resolution)
+    yield from common.target_revision(resolution)
+    yield speculation(resolution)
+    yield from common.tensor_parallel(resolution)
+    yield from common.limits(resolution)
+    yield batched_tokens(resolution)
+    yield from common.attention_backend(resolution)
+    yield from common.kv_dtype(resolution, KV_DTYPES)
+    yield from common.memory_fraction(resolution, None, "")
+    yield from common.thinking(resolution)
+    yield from tool_choice(resolution)
+    yield from common.parsers(resolution)
+    yield from common.remote_code(resolution)
+
+
+def speculation(resolution: Resolution) -> Setting:
+    """vLLM counts the draft tokens alone: block - 1. It derives neither that nor the method."""
+    draft, recipe = resolution.draft, resolution.recipe
+    config: dict[str, object] = {
+        "method": "dflash",
+        "model": common.draft_path(resolution),
+        "num_speculative_tokens": resolution.block_size - 1,
+    }
+    if draft.revision:
+        config["revision"] = draft.revision
+    if recipe.draft_attention_backend:
+        config["attention_backend"] = recipe.draft_attention_backend
+    reason, source = common.why(resolution, "block_size")
+    why = f"block of {resolution.block_size} is {resolution.block_size - 1} draft tokens: {reason}"
+    return setting("speculation", json.dumps(config), why, source)
+
+
+def batched_tokens(resolution: Resolution) -> Setting:
+    """One budget that is enough on every release: max(8192 + (K-1) N, (2K+1) N).
+
+    K draft tokens, N requests. 0.20 to 0.27 take (K-1) N slots off the budget and refuse to start
+    when nothing is left; 0.28 to 0.30 charge each decoding request 2K+1 tokens; 0.33 K+1.
+    """
+    k, n = resolution.block_size - 1, resolution.concurrency
+    budget = max(8192 + (k - 1) * n, (2 * k + 1) * n)
+    why = f"8192 tokens of prefill beside {n} requests that draft {k} tokens each, on any release"
+    source = "vLLM config/vllm.py 0.26.0, 0.28.0, 0.33.0"
+    return setting("batched_tokens", budget, why, source)
+
+
+def tool_choice(resolution: Resolution) -> Iterator[Setting]:
+    if resolution.parsers and resolution.parsers.tool:
+        yield switch("auto_tool_choice", "clients may send tools; it goes with the parser's name")

@@ -1,0 +1,180 @@
+"""`Plan`: the one value that says everything about a server to be started, and `make_plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dflash_deploy.engines import command
+from dflash_deploy.engines.common import as_choices, port
+from dflash_deploy.engines.spelling import Command, argv
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.registry import Registry
+from dflash_deploy.resolve import Choice, Rejected, Request, Resolution, resolve
+from dflash_deploy.resources import registry_root
+from dflash_deploy.schema import EngineName, Status, Thinking
+
+PLAN_SCHEMA = "dflash.plan/1"
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """An environment variable that the server gets by name: its value is in no plan and no log."""
+
+    env: str
+    taken_from: str
+
+
+class WeightsRef(msgspec.Struct, frozen=True):
+    """Weights that a plan needs, and where they come from."""
+
+    id: str
+    """Hub id of the repository, or the registry's own id for weights that ship with it."""
+    revision: str | None
+    name: str
+    """Which set of weights: bf16, mxfp4, q4_1."""
+    path: str | None
+    """A local folder; None: the engine fetches `id` from the hub itself."""
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """What the acceptance check compares with, from the entry's evidence."""
+
+    acceptance_length: float
+    """The lowest published or measured one for this block size, bonus token included."""
+    source: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A server, fully decided. `argv` is the truth: every text form is made from it."""
+
+    schema: str = PLAN_SCHEMA
+    model: str
+    """The registry entry: the target's hub id."""
+    target: WeightsRef
+    draft: WeightsRef
+    draft_kind: str
+    block_size: int
+    engine: EngineName
+    version: str
+    status: Status
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    secrets: tuple[Secret, ...] = ()
+    host: str
+    port: int
+    served_names: tuple[str, ...]
+    health_path: str
+    metrics: str
+    thinking: Thinking | None
+    """The mode the server answers in unless a request says otherwise; None: no such mode."""
+    thinking_key: str | None
+    """The boolean of `chat_template_kwargs` that switches it; None: it cannot be switched."""
+    context: int
+    concurrency: int
+    tensor_parallel: int
+    expectation: Expectation | None = None
+    choices: tuple[Choice, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{reachable(self.host)}:{self.port}"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A server that answers: what launch hands to chat, bench and the acceptance check."""
+
+    base_url: str
+    model: str
+    engine: EngineName
+    version: str | None = None
+    api_key_env: str | None = None
+
+
+def reachable(host: str) -> str:
+    """The address a client on this machine uses for a server bound to `host`."""
+    local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"[{local}]" if ":" in local else local
+
+
+def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
+    """Resolve a request and write the answer down in its engine's words. Pure.
+
+    Raises what `resolve` raises, and Unsupported for a setting the release cannot be told.
+    """
+    resolution = resolve(registry, request, hardware)
+    words = command(resolution)
+    modes = resolution.entry.target.thinking
+    return Plan(
+        model=resolution.entry.id,
+        target=target_weights(resolution),
+        draft=draft_weights(resolution),
+        draft_kind=resolution.draft.kind,
+        block_size=resolution.block_size,
+        engine=request.engine,
+        version=str(resolution.version),
+        status=resolution.status,
+        argv=argv(resolution.engine, resolution.version, words),
+        env=words.env,
+        secrets=secrets(request, words),
+        host=request.host,
+        port=port(resolution),
+        served_names=served_names(words),
+        health_path=resolution.engine.health_path,
+        metrics=resolution.engine.metrics,
+        thinking=resolution.thinking,
+        thinking_key=modes.template_key if modes else None,
+        context=resolution.context,
+        concurrency=resolution.concurrency,
+        tensor_parallel=resolution.tensor_parallel,
+        expectation=expectation(resolution),
+        choices=tuple(explain(resolution, words)),
+        rejected=resolution.rejected,
+        warnings=(*resolution.warnings, *words.warnings),
+    )
+
+
+def target_weights(resolution: Resolution) -> WeightsRef:
+    weights = resolution.weights
+    path = resolution.request.target_path
+    return WeightsRef(resolution.entry.id, weights.revision, weights.name, path)
+
+
+def draft_weights(resolution: Resolution) -> WeightsRef:
+    draft = resolution.draft
+    path = str(registry_root() / draft.path) if draft.path else None
+    return WeightsRef(draft.id, draft.revision, "bf16", path)
+
+
+def secrets(request: Request, words: Command) -> tuple[Secret, ...]:
+    """The API key by name. An engine that reads none from the environment gets it at launch."""
+    if request.api_key_env is None:
+        return ()
+    return (Secret(words.secret_env or "", request.api_key_env),)
+
+
+def served_names(words: Command) -> tuple[str, ...]:
+    return next(item.words for item in words.settings if item.name == "served_names")
+
+
+def expectation(resolution: Resolution) -> Expectation | None:
+    """The lowest acceptance length anybody saw for this draft at this block size."""
+    seen = [
+        (row.acceptance_length, f"{row.task}: {evidence.source}")
+        for evidence in resolution.entry.model.evidence
+        for row in evidence.results
+        if evidence.draft in (None, resolution.draft.id)
+        and row.acceptance_length is not None
+        and (row.block_size or evidence.block_size) == resolution.block_size
+    ]
+    return Expectation(*min(seen)) if seen else None
+
+
+def explain(resolution: Resolution, words: Command) -> Iterator[Choice]:
+    """Every decision once: the resolution's, then the settings and variables it did not cover."""
+    yield from resolution.choices
+    yield from as_choices(words.settings, {choice.name for choice in resolution.choices})
+    for name, value in words.env.items():
+        yield Choice(name, value, words.env_why.get(name, "no telemetry"))

@@ -1,0 +1,83 @@
+"""Which recipes can ever be chosen: whether one condition leaves anything to the next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from dflash_deploy.schema import Architecture, Engine, When
+
+_ALL_ARCHITECTURES = frozenset(get_args(Architecture))
+_OLDER, _NEWER = Version("0"), Version("9999")
+"""Beside the known releases: an older one, and one that is still to come."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Every release a user may have, by engine."""
+
+    of_engine: dict[str, frozenset[Version]]
+
+    @classmethod
+    def of(cls, engines: Mapping[str, Engine]) -> Releases:
+        return cls(
+            {
+                name: frozenset(
+                    {_OLDER, _NEWER, *(Version(release.version) for release in engine.releases)}
+                )
+                for name, engine in engines.items()
+            }
+        )
+
+
+def is_range(text: str) -> bool:
+    """Whether it is a PEP 440 range."""
+    try:
+        return len(SpecifierSet(text)) > 0
+    except InvalidSpecifier:
+        return False
+
+
+def is_version(text: str) -> bool:
+    """Whether it is a PEP 440 version."""
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def matching(when: When, releases: Releases) -> frozenset[tuple[str, Version]]:
+    """The engines and releases that a condition holds for."""
+    versions = SpecifierSet(when.version or "")
+    return frozenset(
+        (engine, version)
+        for engine, known in releases.of_engine.items()
+        if when.engine in (None, engine)
+        for version in known
+        if versions.contains(version, prereleases=True)
+    )
+
+
+def covers(earlier: When, later: When, releases: Releases) -> bool:
+    """Whether `earlier` holds wherever `later` does, so that `later` is never reached."""
+    return (
+        matching(later, releases) <= matching(earlier, releases)
+        and _architectures(later) <= _architectures(earlier)
+        and (earlier.memory_at_least_gib or 0) <= (later.memory_at_least_gib or 0)
+        and _as_limit(later.concurrency_at_most) <= _as_limit(earlier.concurrency_at_most)
+        and earlier.kv_dtype in (None, later.kv_dtype)
+        and earlier.thinking in (None, later.thinking)
+    )
+
+
+def _architectures(when: When) -> frozenset[str]:
+    return _ALL_ARCHITECTURES if when.architecture is None else frozenset(when.architecture)
+
+
+def _as_limit(concurrency: int | None) -> float:
+    return float("inf") if concurrency is None else concurrency

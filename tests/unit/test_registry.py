@@ -1,0 +1,194 @@
+"""The registry's layers, its look-ups, and what it says about a file it cannot use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dflash_deploy import registry
+from dflash_deploy.errors import RegistryError, UnknownModel
+from dflash_deploy.resources import registry_root
+from dflash_deploy.schema import Model
+
+QWEN = "Qwen/Qwen3-8B"
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    (tmp_path / "models" / "Qwen").mkdir(parents=True)
+    return tmp_path
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / "models" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def shipped_text(name: str) -> str:
+    return (registry_root() / "models" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+# What a broken file is told.
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "says"),
+    [
+        ("aliases: [a]\ntarget:\n  family: 7\n", 3, "target.family", "Expected `str`, got `int`"),
+        ("drafts:\n  - id: a/b\n    block_size: big\n    kind: dflash\n", 3, r"drafts\[0\].block_size", "`int`"),
+        ("drafts:\n  - id: a/b\n    kind: eagle\n", 3, r"drafts\[0\].kind", "Invalid enum value 'eagle'"),
+        ("recipes:\n  - name: r\n    when: {engine: tgi}\n", 3, r"recipes\[0\].when.engine", "'tgi'"),
+        ("aliases: [a]\ntarget: {famly: x}\n", 2, "target", "famly"),
+        ("aliases: [a]\nnotes: b\n", 1, "document", "notes"),
+        ("aliases: [a]\nfloors:\n  - engine: vllm\n", 3, r"floors\[0\]", "missing required field `version`"),
+        ("aliases: [a]\nfloors:\n  - {engine: vllm, version: 0.26, because: b, source: s}\n", 3, r"floors\[0\].version", "got `float`"),
+        ("- one\n- two\n", 1, "document", "got `array`"),
+    ],
+)  # fmt: skip
+def test_an_error_names_file_line_and_field(
+    overlay: Path, text: str, line: int, field: str, says: str
+) -> None:
+    path = write(overlay, "own/model", text)
+    with pytest.raises(RegistryError, match=f"^{path}:{line}: {field}: .*{says}") as error:
+        registry.load(overlay)
+    assert error.value.hint == "dflash registry schema"
+    assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("aliases: [a]\naliases: [b]\n", 2, "`aliases` stands here twice"),
+        ("aliases: &a [a]\nextends: *a\n", 1, "anchors and aliases"),
+        ("target:\n\tfamily: x\n", 2, "cannot start any token"),
+        ("", 1, "the file is empty"),
+    ],
+)
+def test_an_unreadable_file_names_file_and_line(
+    overlay: Path, text: str, line: int, says: str
+) -> None:
+    path = write(overlay, "own/model", text)
+    with pytest.raises(RegistryError, match=f"^{path}:{line}: .*{says}"):
+        registry.load(overlay)
+
+
+def test_a_file_that_is_no_text_is_named(overlay: Path) -> None:
+    path = write(overlay, "own/model", "")
+    path.write_bytes(b"aliases: [caf\xe9]\n")
+    with pytest.raises(RegistryError, match=f"^{path}: cannot be read: .*utf-8"):
+        registry.load(overlay)
+
+
+# Layers.
+
+
+def test_an_entry_that_extends_puts_its_recipes_and_evidence_in_front(overlay: Path) -> None:
+    path = write(overlay, "mine/tuned", f"""\
+extends: {QWEN}
+aliases: [tuned-qwen]
+recipes:
+  - {{name: mine, when: {{engine: vllm}}, block_size: 8, why: w, source: s}}
+evidence:
+  - {{outcome: verified, engine: vllm, version: "0.33.0", gpu: H100, date: "2026-11-27", block_size: 8, how: h, source: s}}
+""")  # fmt: skip
+    below = registry.load(user=False).entries[QWEN].model
+    entry = registry.load(overlay, user=False).find("tuned-qwen")
+    assert entry.id == QWEN
+    assert [recipe.name for recipe in entry.model.recipes[:2]] == ["mine", "vllm"]
+    assert entry.model.recipes[1:] == below.recipes
+    assert entry.model.evidence[0].version == "0.33.0"
+    assert entry.model.evidence[1:] == below.evidence
+    assert (entry.model.floors, entry.model.target) == (below.floors, below.target)
+    assert entry.layer == "extra"
+    assert entry.files[0] == str(path)
+    assert entry.files[1].endswith(f"{QWEN}.yaml")
+
+
+def test_an_entry_without_extends_replaces_the_one_below(overlay: Path) -> None:
+    text = shipped_text(QWEN).replace("parameters: 8.2B", "parameters: 8.3B")
+    write(overlay, QWEN, text.replace("[qwen3-8b]", "[other-name]"))
+    found = registry.load(overlay, user=False)
+    assert found.entries[QWEN].target.parameters == "8.3B"
+    assert found.find("other-name").layer == "extra"
+    with pytest.raises(UnknownModel):
+        found.find("qwen3-8b")
+
+
+def test_what_is_extended_must_be_below(overlay: Path) -> None:
+    path = write(overlay, "mine/tuned", "extends: Qwen/Qwen9\n")
+    with pytest.raises(RegistryError, match=f"^{path}: extends `Qwen/Qwen9`"):
+        registry.load(overlay, user=False)
+
+
+def test_a_name_has_one_owner(overlay: Path) -> None:
+    text = shipped_text(QWEN).replace("[qwen3-8b]", "[QWEN3-4B]")
+    write(overlay, QWEN, text)
+    with pytest.raises(RegistryError, match="`QWEN3-4B` already names Qwen/Qwen3-4B"):
+        registry.load(overlay, user=False)
+
+
+def test_the_users_layer_is_under_xdg_config_home_and_below_the_extra_one(
+    overlay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "config"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    recipe = (
+        "extends: Qwen/Qwen3-8B\nrecipes:\n  - {name: NAME, block_size: 8, why: w, source: s}\n"
+    )
+    write(home / "dflash" / "registry", "a/user", recipe.replace("NAME", "users"))
+    write(overlay, "a/extra", recipe.replace("NAME", "extras"))
+    names = [recipe.name for recipe in registry.load(overlay).entries[QWEN].model.recipes]
+    assert names[:3] == ["extras", "users", "vllm"]
+    assert registry.load(user=False).entries[QWEN].model.recipes[0].name == "vllm"
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="no such registry folder"):
+        registry.load(tmp_path / "nowhere")
+
+
+# Looking up.
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen3-8b", "Qwen3-8B", "Qwen/Qwen3-8B", "qwen/qwen3-8b", "Z-lab/Qwen3-8B-DFlash-b16"]
+)
+def test_alias_target_and_draft_find_the_entry(name: str) -> None:
+    assert registry.load(user=False).find(name).id == QWEN
+
+
+def test_an_unknown_name_gets_a_suggestion_and_never_a_guess() -> None:
+    shipped = registry.load(user=False)
+    with pytest.raises(UnknownModel, match="`qwen3-9b`") as close:
+        shipped.find("qwen3-9b")
+    assert "qwen3-8b" in str(close.value.hint)
+    with pytest.raises(UnknownModel) as far:
+        shipped.find("zzzzzz")
+    assert far.value.hint == "dflash list"
+
+
+def test_the_packed_index_says_what_the_yaml_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from_yaml = registry.load(user=False)
+    (tmp_path / registry.INDEX).write_bytes(msgspec.json.encode(registry.pack(registry_root())))
+    monkeypatch.setattr(registry, "registry_root", lambda: tmp_path)
+    from_index = registry.load(user=False)
+    assert [entry.model for entry in from_index.entries.values()] == [
+        entry.model for entry in from_yaml.entries.values()
+    ]
+    assert (from_index.engines, from_index.gpus) == (from_yaml.engines, from_yaml.gpus)
+
+
+def test_a_name_that_extends_need_not_be_a_hub_id(overlay: Path) -> None:
+    write(overlay, "mine/anything", f"extends: {QWEN}\n")
+    assert set(registry.load(overlay, user=False).entries) == set(registry.load(user=False).entries)
+
+
+def test_every_shipped_target_reads_back_from_json() -> None:
+    for entry in registry.load(user=False).entries.values():
+        assert msgspec.json.decode(msgspec.json.encode(entry.model), type=Model) == entry.model

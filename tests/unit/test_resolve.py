@@ -1,0 +1,150 @@
+"""Each question of a request: the answer, its reason, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from dflash_deploy.errors import EngineError, UnknownModel, Unsupported, UsageError
+from dflash_deploy.hardware import Hardware, parse
+from dflash_deploy.registry import Registry, load
+from dflash_deploy.resolve import Request, resolve
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return load(user=False)
+
+
+def resolved(registry: Registry, model: str, engine: str = "vllm", gpu: str | None = None, **options):
+    hardware = parse(gpu, registry.gpus) if gpu else Hardware()
+    return resolve(registry, Request(model=model, engine=engine, **options), hardware)
+
+
+def why(resolution, name: str) -> str:
+    return next(choice.why for choice in resolution.choices if choice.name == name)
+
+
+def test_an_alias_a_target_and_a_draft_name_the_same_entry(registry):
+    names = ("gpt-oss-20b", "openai/gpt-oss-20b", "OPENAI/GPT-OSS-20B", "z-lab/gpt-oss-20b-DFlash")
+    assert {resolved(registry, name).entry.id for name in names} == {"openai/gpt-oss-20b"}
+
+
+def test_an_unknown_name_gets_a_suggestion_and_never_a_guess(registry):
+    with pytest.raises(UnknownModel) as caught:
+        resolved(registry, "gpt-os-20b")
+    assert caught.value.exit_code == 3
+    assert "gpt-oss-20b" in caught.value.hint
+
+
+def test_without_a_release_the_newest_known_is_planned_for(registry):
+    newest = registry.engines["vllm"].releases[-1].version
+    assert str(resolved(registry, "gpt-oss-20b").version) == newest
+
+
+def test_a_release_below_the_floor_is_refused_with_the_reason_and_the_command(registry):
+    with pytest.raises(EngineError) as caught:
+        resolved(registry, "gpt-oss-20b", engine_version="0.22.1")
+    assert "0.23.0" in caught.value.message
+    assert "KV slot" in caught.value.message
+    assert caught.value.hint == "uv pip install 'vllm==0.33.0'"
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "below", "at"),
+    [
+        ("qwen3-8b", "vllm", "0.22.1", "0.23.0"),
+        ("qwen3.5-27b", "vllm", "0.25.1", "0.26.0"),
+        ("qwen3.5-27b", "sglang", "0.5.13.post1", "0.5.14"),
+        ("gemma-4-31b", "sglang", "0.5.13.post1", "0.5.14"),
+        ("qwen3-8b", "sglang", "0.5.10.post1", "0.5.11"),
+    ],
+)
+def test_the_floor_itself_is_served_and_the_release_before_is_not(registry, model, engine, below, at):
+    assert str(resolved(registry, model, engine, engine_version=at).version) == at
+    with pytest.raises(EngineError):
+        resolved(registry, model, engine, engine_version=below)
+
+
+def test_a_newer_release_than_any_known_is_planned_with_a_warning(registry):
+    resolution = resolved(registry, "gpt-oss-20b", engine_version="0.99.0")
+    assert any("newer than any release" in line for line in resolution.warnings)
+
+
+def test_a_word_that_is_no_release_is_a_usage_error(registry):
+    with pytest.raises(UsageError, match="latest"):
+        resolved(registry, "gpt-oss-20b", engine_version="latest")
+
+
+def test_the_block_size_is_the_trained_one_and_never_longer(registry):
+    assert resolved(registry, "gpt-oss-120b").block_size == 10
+    assert resolved(registry, "gpt-oss-120b", block_size=4).block_size == 4
+    for wrong in (1, 11):
+        with pytest.raises(UsageError, match="trained with blocks of 10"):
+            resolved(registry, "gpt-oss-120b", block_size=wrong)
+
+
+def test_high_load_gets_the_shorter_block_where_evidence_says_so(registry):
+    assert resolved(registry, "qwen3.5-27b", concurrency=1).block_size == 16
+    high = resolved(registry, "qwen3.5-27b", concurrency=32)
+    assert high.block_size == 8
+    assert "block 16" in why(high, "block_size")
+
+
+def test_a_recipe_for_a_card_needs_that_card(registry):
+    assert resolved(registry, "gpt-oss-20b", "sglang", engine_version="0.5.20").recipe.name == "sglang"
+    on_b200 = resolved(registry, "gpt-oss-20b", "sglang", "B200", engine_version="0.5.20")
+    assert on_b200.recipe.draft_attention_backend == "fa4"
+    on_h100 = resolved(registry, "gpt-oss-20b", "sglang", "H100", engine_version="0.5.20")
+    assert on_h100.recipe.draft_attention_backend is None
+    assert [item.name for item in on_h100.rejected][-1] == "sglang-blackwell"
+
+
+def test_the_thinking_mode_is_the_drafts(registry):
+    assert resolved(registry, "qwen3-4b").thinking == "off"
+    assert resolved(registry, "qwen3.5-27b").thinking == "on"
+    assert resolved(registry, "llama-3.1-8b").thinking is None
+
+
+def test_cards_are_counted_from_the_documented_minimum(registry):
+    assert resolved(registry, "gpt-oss-20b").tensor_parallel == 1
+    assert resolved(registry, "gpt-oss-120b", gpu="H200").tensor_parallel == 1
+    assert resolved(registry, "gpt-oss-120b", gpu="H100:2").tensor_parallel == 2
+    with pytest.raises(Unsupported) as caught:
+        resolved(registry, "gpt-oss-120b", gpu="H100")
+    assert caught.value.exit_code == 4
+    assert "--gpu H100:2" in caught.value.hint
+
+
+def test_a_target_with_code_of_its_own_waits_for_the_users_word(registry):
+    with pytest.raises(Unsupported) as caught:
+        resolved(registry, "kimi-k2.5")
+    assert "--trust-remote-code" in caught.value.hint
+    assert resolved(registry, "kimi-k2.5", trust_remote_code=True).tensor_parallel == 8
+
+
+def test_more_context_than_the_target_reads_is_refused(registry):
+    assert resolved(registry, "qwen3-8b").context == 32768
+    assert resolved(registry, "qwen3-8b", context=40960).context == 40960
+    with pytest.raises(Unsupported, match="at most 40960"):
+        resolved(registry, "qwen3-8b", context=40961)
+
+
+def test_an_engine_without_a_recipe_is_refused_with_one_that_has(registry):
+    with pytest.raises(Unsupported) as caught:
+        resolved(registry, "gpt-oss-20b", "transformers")
+    assert caught.value.hint == "dflash plan gpt-oss-20b --engine vllm"
+
+
+def test_an_unknown_set_of_weights_names_the_known_ones(registry):
+    with pytest.raises(UsageError) as caught:
+        resolved(registry, "smollm2-135m", "transformers", weights="fp4")
+    assert "q4_1" in caught.value.hint
+
+
+def test_gemma_on_vllm_carries_its_warning_and_sglang_comes_first(registry):
+    from dflash_deploy.resolve import default_engine
+
+    assert default_engine(registry.find("gemma-4-31b")) == "sglang"
+    assert any("embedding" in line for line in resolved(registry, "gemma-4-31b").warnings)
+    on_sglang = resolved(registry, "gemma-4-31b", "sglang")
+    assert not any("embedding" in line for line in on_sglang.warnings)

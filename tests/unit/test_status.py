@@ -1,0 +1,77 @@
+"""A recipe's status follows from the evidence of its own engine, draft and releases."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from dflash_deploy import registry
+from dflash_deploy.registry import Entry
+from dflash_deploy.schema import Evidence, Outcome, Recipe, When
+from dflash_deploy.status import status
+
+ENTRY = registry.load(user=False).entries["Qwen/Qwen3-8B"]
+RECIPE = Recipe(name="r", when=When(engine="vllm"), why="w", source="s")
+
+
+def seen(outcome: Outcome, **other: object) -> Evidence:
+    evidence = Evidence(
+        outcome=outcome, engine="vllm", version="0.30.0", gpu="H100", date="2026-11-27",
+        block_size=16, how="h", source="s",
+    )  # fmt: skip
+    return replace(evidence, **other)
+
+
+def entry(*evidence: Evidence) -> Entry:
+    model = replace(ENTRY.model, evidence=list(evidence))
+    return Entry(ENTRY.id, model, ENTRY.files, ENTRY.layer)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([], "untested"),
+        (["published"], "published"),
+        (["published", "verified"], "verified"),
+        (["verified", "degraded", "published"], "degraded"),
+        (["degraded", "unsupported", "verified"], "unsupported"),
+    ],
+)
+def test_the_worst_that_was_seen_counts(outcomes: list[Outcome], expected: str) -> None:
+    assert status(entry(*map(seen, outcomes)), RECIPE) == expected
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"engine": "sglang"},
+        {"draft": "other/draft"},
+        {"build": "PR #41703"},
+        {"version": "0.22.1"},
+    ],
+)
+def test_what_is_about_something_else_does_not_count(other: dict[str, object]) -> None:
+    assert status(entry(seen("verified", **other)), RECIPE) == "untested"
+
+
+def test_the_draft_may_be_named_or_be_the_first() -> None:
+    first = ENTRY.model.drafts[0].id
+    assert status(entry(seen("verified", draft=first)), RECIPE) == "verified"
+    assert status(entry(seen("verified")), replace(RECIPE, draft=first)) == "verified"
+    assert status(entry(seen("verified")), replace(RECIPE, draft="other/draft")) == "untested"
+
+
+def test_a_recipe_for_some_releases_counts_what_they_did() -> None:
+    old = replace(RECIPE, when=When(engine="vllm", version="<0.28"))
+    assert status(entry(seen("degraded")), old) == "untested"
+    assert status(entry(seen("degraded", version="0.27.1")), old) == "degraded"
+    assert status(entry(seen("published", version=None)), old) == "published"
+
+
+def test_what_cannot_be_compared_is_not_hidden() -> None:
+    assert status(entry(seen("unsupported", version="nightly")), RECIPE) == "unsupported"
+
+
+def test_a_recipe_for_any_engine_counts_all() -> None:
+    anywhere = replace(RECIPE, when=When())
+    assert status(entry(seen("verified"), seen("degraded", engine="sglang", version="0.5.20")), anywhere) == "degraded"  # fmt: skip
