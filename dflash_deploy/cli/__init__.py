@@ -1,0 +1,67 @@
+"""The commands: one file each, a few lines over the core. Errors are caught here and only here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from dflash_deploy.cli import _output, chat, plan, registry, serve, show
+from dflash_deploy.cli import list as list_command
+from dflash_deploy.errors import DFlashError, Interrupted
+
+app = typer.Typer(
+    name="dflash",
+    help="Serve large language models with DFlash speculative decoding on vLLM, SGLang or a CPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("list")(list_command.list_models)
+app.command("show")(show.show)
+app.command("plan")(plan.plan)
+app.command("serve")(serve.serve)
+app.command("chat")(chat.chat)
+app.add_typer(registry.app, name="registry")
+
+
+@app.callback()
+def _root(
+    *, version: bool = typer.Option(False, "--version", help="Show the version and exit.")
+) -> None:
+    if version:
+        from dflash_deploy import __version__
+
+        _output.text(f"dflash {__version__}")
+        raise typer.Exit
+
+
+def main(argv: list[str]) -> int:
+    """Run one command line. Returns the exit code; prints the error, if there is one."""
+    try:
+        code = app(argv, prog_name="dflash", standalone_mode=True)
+    except SystemExit as stop:
+        return _code(stop)
+    except KeyboardInterrupt:
+        return _report(Interrupted("interrupted"), argv)
+    except BrokenPipeError:
+        # the reader went away (`dflash list | head`): nothing more to say, and no error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except DFlashError as error:
+        return _report(error, argv)
+    return int(code or 0)
+
+
+def _code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    return stop.code if isinstance(stop.code, int) else 1
+
+
+def _report(error: DFlashError, argv: list[str]) -> int:
+    _output.error(error, json="--json" in argv)
+    return error.exit_code

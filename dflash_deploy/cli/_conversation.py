@@ -1,0 +1,174 @@
+"""The conversation of `dflash chat`: turns, the answer as it streams, and what it cost."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dflash_deploy.cli import _output
+from dflash_deploy.cli._options import api_key_env
+from dflash_deploy.cli._planning import Wanted
+from dflash_deploy.errors import DFlashError, Interrupted
+from dflash_deploy.measure.client import Delta, stream_chat
+from dflash_deploy.measure.connection import served_models
+from dflash_deploy.plan import Endpoint
+
+
+@dataclass(frozen=True)
+class Style:
+    """How to talk, as the options say."""
+
+    ask: str | None
+    compare: bool
+    thinking: bool | None
+    reasoning_effort: str | None
+    temperature: float
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answer, and its speed. `tokens` are the server's count."""
+
+    text: str
+    tokens: int
+    seconds: float
+    """From the first piece of the answer to the last: decoding, without the prompt."""
+    acceptance_length: float | None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        return self.tokens / self.seconds if self.tokens and self.seconds > 0 else None
+
+
+def with_server(wanted: Wanted, style: Style, *, engine_env: Path | None, timeout: float) -> None:
+    """Start a server for the conversation, and end it with it."""
+    from dflash_deploy.cli._running import ready, running
+
+    with running(wanted, engine_env=engine_env, quiet=True) as (plan, process, signals):
+        endpoint = ready(plan, process, gate="warn", timeout=timeout)
+        try:
+            converse(endpoint, style, thinking_key=plan.thinking_key)
+        except DFlashError as error:
+            if signals:
+                raise Interrupted("interrupted") from error
+            raise
+
+
+def endpoint_at(url: str, served_name: str | None) -> Endpoint:
+    """The server behind a URL, with or without `/v1`; its first model unless one is named."""
+    base = url.rstrip("/").removesuffix("/v1")
+    unnamed = Endpoint(base, served_name or "", "vllm", None, api_key_env())
+    return unnamed if served_name else replace_model(unnamed, served_models(unnamed)[0])
+
+
+def replace_model(endpoint: Endpoint, model: str) -> Endpoint:
+    import msgspec
+
+    return msgspec.structs.replace(endpoint, model=model)
+
+
+def converse(endpoint: Endpoint, style: Style, *, thinking_key: str | None) -> None:
+    """One question, or turns until end of input; the conversation so far goes with each."""
+    messages: list[dict[str, str]] = []
+    for question in [style.ask] if style.ask else _questions():
+        messages.append({"role": "user", "content": question})
+        turn = answer(endpoint, messages, style, thinking_key)
+        _output.note(in_words(turn))
+        if style.compare:
+            compare(endpoint, messages, style, thinking_key, turn)
+        messages.append({"role": "assistant", "content": turn.text})
+
+
+def _questions() -> Iterator[str]:
+    asks = sys.stdin.isatty()
+    while True:
+        if asks:
+            _output.prompt("> ")
+        line = sys.stdin.readline()
+        if not line:
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def answer(
+    endpoint: Endpoint,
+    messages: list[dict[str, str]],
+    style: Style,
+    thinking_key: str | None,
+    *,
+    shown: bool = True,
+    extra: dict[str, object] | None = None,
+) -> Turn:
+    """Stream one answer to stdout; thoughts go to stderr, so that a pipe gets the answer alone."""
+    kwargs = {thinking_key: style.thinking} if thinking_key and style.thinking is not None else {}
+    deltas = stream_chat(
+        endpoint, messages, max_tokens=style.max_tokens, temperature=style.temperature,
+        template_kwargs=kwargs, reasoning_effort=style.reasoning_effort, extra=extra,
+    )  # fmt: skip
+    first = last = 0.0
+    text, final = "", Delta()
+    for delta in deltas:
+        if delta.content or delta.reasoning:
+            last = time.monotonic()
+            first = first or last
+        text += delta.content
+        if shown:
+            _output.thought(delta.reasoning)
+            _output.fragment(delta.content)
+        if delta.usage or delta.metrics:
+            final = replace_delta(final, delta)
+    if shown:
+        _output.text()
+    tokens = final.usage.completion_tokens if final.usage else 0
+    return Turn(text, tokens, last - first, acceptance_length(final))
+
+
+def replace_delta(known: Delta, new: Delta) -> Delta:
+    return Delta(usage=new.usage or known.usage, metrics=new.metrics or known.metrics)
+
+
+def acceptance_length(delta: Delta) -> float | None:
+    """From the server's report on this request: vLLM's and ours, or SGLang's."""
+    metrics = delta.metrics or {}
+    report = metrics.get("speculative_decoding") or metrics.get("spec_tokens_details") or {}
+    found = report.get("mean_acceptance_length") or report.get("spec_accept_length")
+    return float(found) if found else None
+
+
+def in_words(turn: Turn) -> str:
+    parts = [f"{turn.tokens} tokens"]
+    if turn.tokens_per_second:
+        parts.append(f"{turn.tokens_per_second:.1f} tokens/s")
+    if turn.acceptance_length:
+        parts.append(f"acceptance length {turn.acceptance_length:.2f}")
+    return "[" + ", ".join(parts) + "]"
+
+
+def compare(
+    endpoint: Endpoint,
+    messages: list[dict[str, str]],
+    style: Style,
+    thinking_key: str | None,
+    turn: Turn,
+) -> None:
+    """The same question to the same server, decoded plainly: token for token the same text."""
+    _output.note("the same question without DFlash ...")
+    plain = answer(
+        endpoint, messages, style, thinking_key, shown=False, extra={"speculative": False}
+    )
+    with_, without = turn.tokens_per_second, plain.tokens_per_second
+    if not with_ or not without:
+        _output.note("too short an answer to compare")
+        return
+    same = "the same text" if plain.text == turn.text else "ANOTHER TEXT"
+    if style.temperature > 0:
+        same = "sampled, so the texts may differ"
+    _output.note(
+        f"DFlash {with_:.1f} tokens/s, plain decoding {without:.1f}: {with_ / without:.2f} times as"
+        f" fast, {same}"
+    )

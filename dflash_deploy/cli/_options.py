@@ -1,0 +1,64 @@
+"""Options that several commands share, declared once; and the request they add up to."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class EngineOption(StrEnum):
+    vllm = "vllm"
+    sglang = "sglang"
+    transformers = "transformers"
+
+
+class KvOption(StrEnum):
+    auto = "auto"
+    bf16 = "bf16"
+    fp8 = "fp8"
+
+
+ModelArg = Annotated[str, typer.Argument(help="An alias, a target's or a draft's hub id.")]
+EngineOpt = Annotated[
+    EngineOption | None, typer.Option("--engine", "-e", help="Default: the entry's first.")
+]
+VersionOpt = Annotated[
+    str | None,
+    typer.Option("--engine-version", help="Release to plan for. Default: found, or the newest."),
+]
+GpuOpt = Annotated[
+    str | None, typer.Option("--gpu", help="Cards to plan for, as H100:2. Default: found here.")
+]
+HostOpt = Annotated[str, typer.Option(envvar="DFLASH_HOST", help="Address to listen on.")]
+PortOpt = Annotated[int | None, typer.Option(min=1, max=65535, help="Default: 8000, SGLang 30000.")]
+BlockOpt = Annotated[int | None, typer.Option(help="Tokens a block; at most what was trained.")]
+ConcurrencyOpt = Annotated[
+    int | None, typer.Option(min=1, help="Requests in flight that you expect at most.")
+]
+ContextOpt = Annotated[int | None, typer.Option(min=1, help="Prompt plus answer, in tokens.")]
+TensorOpt = Annotated[
+    int | None, typer.Option("--tensor-parallel", min=1, help="Cards that share one model.")
+]
+KvOpt = Annotated[KvOption, typer.Option("--kv-dtype", help="KV cache data type.")]
+WeightsOpt = Annotated[str | None, typer.Option(help="Which weights of the target, by name.")]
+TrustOpt = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run the target repository's own code.")
+]
+RegistryOpt = Annotated[
+    Path | None, typer.Option("--registry", help="A registry folder on top of all others.")
+]
+JsonOpt = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+EngineArgs = Annotated[
+    list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="Passed on to the engine.")
+]
+
+API_KEY_ENV = "DFLASH_API_KEY"
+
+
+def api_key_env() -> str | None:
+    """A key in the environment makes the server ask for it; the name goes on, never the value."""
+    return API_KEY_ENV if os.environ.get(API_KEY_ENV) else None

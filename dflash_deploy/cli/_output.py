@@ -1,0 +1,132 @@
+"""The only place that prints: data to stdout, everything else to stderr.
+
+rich is imported to draw on a terminal and for nothing else: a pipe gets aligned plain text.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dflash_deploy.errors import DFlashError
+
+
+@dataclass(frozen=True)
+class Column:
+    """`wrap` columns give way when the terminal is narrow; the others keep their width."""
+
+    title: str
+    right: bool = False
+    wrap: bool = False
+
+
+def text(line: str = "") -> None:
+    sys.stdout.write(line + "\n")
+
+
+def fragment(part: str) -> None:
+    """A piece of a streamed answer, shown at once."""
+    sys.stdout.write(part)
+    sys.stdout.flush()
+
+
+def json(document: Any) -> None:
+    import msgspec
+
+    packed = msgspec.json.encode(document)
+    sys.stdout.write(msgspec.json.format(packed, indent=2).decode() + "\n")
+
+
+def thought(part: str) -> None:
+    """A piece of the model's reasoning: shown, and not part of the answer."""
+    if part:
+        sys.stderr.write(_paint(part, "2"))
+        sys.stderr.flush()
+
+
+def prompt(sign: str) -> None:
+    sys.stderr.write(_paint(sign, "1"))
+    sys.stderr.flush()
+
+
+def phase(name: str) -> None:
+    note(_paint(f"{name} ...", "2"))
+
+
+def on_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def note(line: str = "") -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def warning(line: str) -> None:
+    note(_paint("warning: ", "33") + line)
+
+
+def error(problem: DFlashError, *, json: bool) -> None:
+    """One line that says what is wrong, its evidence, and the next command to type."""
+    if json:
+        globals()["json"](
+            {
+                "error": {
+                    "code": problem.code,
+                    "message": problem.message,
+                    "hint": problem.hint,
+                    "detail": problem.detail,
+                }
+            }
+        )
+    note(_paint("error: ", "31") + problem.message)
+    if problem.detail:
+        note("\n" + problem.detail.rstrip())
+    if problem.hint:
+        note("\nhint: " + problem.hint)
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    if sys.stdout.isatty():
+        _rich_table(columns, rows)
+        return
+    widths = [
+        max(len(line[i]) for line in (tuple(c.title for c in columns), *rows))
+        for i in range(len(columns))
+    ]
+    for line in (tuple(column.title for column in columns), *rows):
+        cells = [
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for column, cell, width in zip(columns, line, widths, strict=True)
+        ]
+        text("  ".join(cells).rstrip())
+
+
+def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        drawn.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=not column.wrap,
+            overflow="fold",
+        )
+    for row in rows:
+        drawn.add_row(*row)
+    Console(highlight=False, markup=False).print(drawn)
+
+
+def bold(part: str) -> str:
+    return _paint(part, "1", stream=sys.stdout)
+
+
+def _paint(part: str, code: str, *, stream: Any = sys.stderr) -> str:
+    if os.environ.get("NO_COLOR") or not stream.isatty():
+        return part
+    return f"\x1b[{code}m{part}\x1b[0m"

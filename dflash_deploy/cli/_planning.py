@@ -1,0 +1,70 @@
+"""From the options of a command to a `Plan`: what `plan`, `serve` and `chat` begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dflash_deploy import hardware
+from dflash_deploy.cli._options import EngineOption, KvOption, api_key_env
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.plan import Plan, make_plan
+from dflash_deploy.registry import Registry, load
+from dflash_deploy.resolve import Request, default_engine
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options as typed."""
+
+    model: str
+    engine: EngineOption | None = None
+    engine_version: str | None = None
+    gpu: str | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    block_size: int | None = None
+    concurrency: int | None = None
+    context: int | None = None
+    tensor_parallel: int | None = None
+    kv_dtype: KvOption = KvOption.auto
+    weights: str | None = None
+    trust_remote_code: bool = False
+    registry: Path | None = None
+    engine_args: tuple[str, ...] = ()
+
+
+def planned(wanted: Wanted, *, target_path: str | None = None) -> Plan:
+    """The plan for the options as typed, on the cards named or found."""
+    registry = load(wanted.registry)
+    request = request_for(registry, wanted, target_path)
+    return make_plan(registry, request, cards(registry, wanted, request))
+
+
+def request_for(registry: Registry, wanted: Wanted, target_path: str | None = None) -> Request:
+    entry = registry.find(wanted.model)
+    return Request(
+        model=wanted.model,
+        engine=wanted.engine.value if wanted.engine else default_engine(entry),
+        engine_version=wanted.engine_version,
+        host=wanted.host,
+        port=wanted.port,
+        block_size=wanted.block_size,
+        concurrency=wanted.concurrency,
+        context=wanted.context,
+        tensor_parallel=wanted.tensor_parallel,
+        kv_dtype=wanted.kv_dtype.value,
+        weights=wanted.weights,
+        target_path=target_path,
+        trust_remote_code=wanted.trust_remote_code,
+        api_key_env=api_key_env(),
+        engine_args=wanted.engine_args,
+    )
+
+
+def cards(registry: Registry, wanted: Wanted, request: Request) -> Hardware:
+    if wanted.gpu:
+        return hardware.parse(wanted.gpu, registry.gpus)
+    if request.engine == "transformers":
+        return Hardware()  # the embedded engine runs anywhere
+    return hardware.probe(registry.gpus)

@@ -1,0 +1,119 @@
+"""A planned server, started and seen through: what `serve` and `chat` have in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from dflash_deploy.cli import _output
+from dflash_deploy.cli._planning import Wanted, planned, request_for
+from dflash_deploy.errors import DownloadError, GateFailed, LaunchError
+from dflash_deploy.plan import Endpoint, Plan
+from dflash_deploy.registry import load
+
+if TYPE_CHECKING:
+    from dflash_deploy.launch.process import EngineProcess
+    from dflash_deploy.measure.verdict import Verdict
+
+
+@contextmanager
+def running(
+    wanted: Wanted, *, engine_env: Path | None = None, quiet: bool = False
+) -> Iterator[tuple[Plan, EngineProcess, list[int]]]:
+    """Find the engine, plan for its release, fetch what it cannot fetch itself, and start it.
+
+    Yields the plan, the process, and the signals that came for it: Ctrl-C stops the engine.
+    """
+    from dflash_deploy.launch.environments import find_engine
+    from dflash_deploy.launch.ports import check_port
+    from dflash_deploy.launch.process import start
+    from dflash_deploy.launch.signals import forwarded
+
+    registry = load(wanted.registry)
+    name = request_for(registry, wanted).engine
+    install = find_engine(name, registry.engines[name], env_dir=engine_env)
+    # what would be refused anyway is refused before anything is downloaded
+    plan = planned(replace(wanted, engine_version=install.version))
+    check_port(plan.host, plan.port)
+    if name == "transformers":
+        wanted, path = fetch_target(wanted)
+        plan = planned(replace(wanted, engine_version=install.version), target_path=str(path))
+    for line in plan.warnings:
+        _output.warning(line)
+    _output.note(headline(plan))
+    output: BinaryIO | None = None if quiet else sys.stderr.buffer
+    with (
+        start(plan, executable=install.executable, output=output) as process,
+        forwarded(process) as signals,
+    ):
+        yield plan, process, signals
+
+
+def headline(plan: Plan) -> str:
+    return (
+        f"{plan.model} with {plan.draft.id}: {plan.engine} {plan.version},"
+        f" blocks of {plan.block_size}, {plan.base_url}"
+    )
+
+
+def fetch_target(wanted: Wanted) -> tuple[Wanted, Path]:
+    """The target's weights: those asked for, or the first of the entry's that can be had."""
+    from dflash_deploy import hub
+
+    entry = load(wanted.registry).find(wanted.model)
+    choices = [w for w in entry.target.weights if wanted.weights in (None, w.name)]
+    for position, weights in enumerate(choices, 1):
+        try:
+            path = hub.fetch(
+                hub.source(entry.id, weights), _output.note, bars=_output.on_terminal()
+            )
+        except DownloadError as error:
+            if position == len(choices):
+                raise
+            _output.note(f"{error.message} Taking {choices[position].name} instead.")
+        else:
+            return replace(wanted, weights=weights.name), path
+    raise LaunchError(f"{entry.name} has no weights that can be fetched")
+
+
+def ready(
+    plan: Plan, process: EngineProcess, *, gate: str, timeout: float, json: bool = False
+) -> Endpoint:
+    """Wait until the server answers, prove that it speculates, and say where it is."""
+    from dflash_deploy.launch.health import wait_ready
+    from dflash_deploy.measure.acceptance import check
+    from dflash_deploy.measure.verdict import verdict
+
+    seconds = wait_ready(process, plan.base_url + plan.health_path, timeout, _output.phase)
+    secret = plan.secrets[0].taken_from if plan.secrets else None
+    endpoint = Endpoint(plan.base_url, plan.served_names[0], plan.engine, plan.version, secret)
+    judged, measured = None, None
+    if gate != "off":
+        measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
+        judged = verdict(measured, plan.expectation, thinking=plan.thinking)
+    if json:
+        _output.json({"endpoint": endpoint, "ready_seconds": round(seconds, 2),
+                      "acceptance": measured, "verdict": judged})  # fmt: skip
+    if judged:
+        judge(judged, gate)
+    _output.note(f"ready after {seconds:.0f} s: {plan.base_url}/v1 serves {plan.served_names[0]}")
+    return endpoint
+
+
+def judge(judged: Verdict, gate: str) -> None:
+    """Pass, warn or fail: a server whose draft does nothing looks healthy in every other way."""
+    causes = "\n".join(f"  {number}. {cause}" for number, cause in enumerate(judged.causes, 1))
+    if judged.active:
+        _output.note(judged.message)
+        if causes:
+            _output.warning(f"look at, in this order:\n{causes}")
+    elif gate == "fail":
+        raise GateFailed(
+            judged.message, detail=causes, hint="--acceptance warn leaves such a server running"
+        )
+    else:
+        _output.warning(f"{judged.message}\n{causes}")

@@ -1,0 +1,52 @@
+"""`dflash chat`: a conversation in the terminal, with a model it starts or a server that runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dflash_deploy.cli import _options as opt
+from dflash_deploy.cli.serve import EngineEnvOpt, TimeoutOpt
+
+
+def chat(
+    model: Annotated[str, typer.Argument(metavar="MODEL-or-URL", help="A model, or a server.")],
+    engine_args: opt.EngineArgs = None,
+    *,
+    ask: Annotated[str | None, typer.Option(help="Ask this one question and leave.")] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Answer again without DFlash, and compare speeds.")
+    ] = False,
+    thinking: Annotated[
+        bool | None, typer.Option("--thinking/--no-thinking", help="Default: the entry's mode.")
+    ] = None,
+    reasoning_effort: Annotated[
+        str | None, typer.Option(help="low, medium, high: gpt-oss.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.0,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Of one answer.")] = 512,
+    served_name: Annotated[
+        str | None, typer.Option("--served-name", help="The model's name at a URL.")
+    ] = None,
+    engine: opt.EngineOpt = None,
+    engine_env: EngineEnvOpt = None,
+    port: opt.PortOpt = None,
+    weights: opt.WeightsOpt = None,
+    trust_remote_code: opt.TrustOpt = False,
+    registry: opt.RegistryOpt = None,
+    timeout: TimeoutOpt = 1800,
+) -> None:
+    """Chat with MODEL, started for it, or with the server at a URL. Ctrl-D leaves."""
+    from dflash_deploy.cli import _conversation as talk
+    from dflash_deploy.cli._planning import Wanted
+
+    style = talk.Style(ask, compare, thinking, reasoning_effort, temperature, max_tokens)
+    if model.startswith(("http://", "https://")):
+        talk.converse(talk.endpoint_at(model, served_name), style, thinking_key="enable_thinking")
+        return
+    wanted = Wanted(
+        model, engine, port=port, weights=weights, trust_remote_code=trust_remote_code,
+        registry=registry, engine_args=tuple(engine_args or ()),
+    )  # fmt: skip
+    talk.with_server(wanted, style, engine_env=engine_env, timeout=timeout)

@@ -1,0 +1,59 @@
+"""`dflash list`: what can be served, and what it gains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dflash_deploy.cli import _output
+from dflash_deploy.cli._options import EngineOpt, JsonOpt, RegistryOpt
+
+if TYPE_CHECKING:
+    from dflash_deploy.registry import Entry
+
+
+def list_models(
+    query: Annotated[str, typer.Argument(help="Part of a name.")] = "",
+    *,
+    engine: EngineOpt = None,
+    registry: RegistryOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """List the supported targets with their drafts and best published speed-up."""
+    from dflash_deploy.registry import load
+    from dflash_deploy.summary import matches, summarise
+
+    entries = load(registry).entries.values()
+    found = [entry for entry in entries if matches(entry, query, engine.value if engine else None)]
+    if json:
+        _output.json({"models": [summarise(entry) for entry in found]})
+        return
+    if not found:
+        _output.note("no model matches; `dflash list` shows them all")
+        return
+    _output.table(COLUMNS, [_row(entry) for entry in found])
+
+
+COLUMNS = (
+    _output.Column("MODEL"),
+    _output.Column("BLOCK", right=True),
+    _output.Column("ENGINES", wrap=True),
+    _output.Column("BEST SPEED-UP", wrap=True),
+    _output.Column("STATUS", wrap=True),
+)
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    from dflash_deploy.summary import best_speedup, engine_statuses
+
+    statuses = engine_statuses(entry)
+    blocks = "/".join(str(size) for size in dict.fromkeys(d.block_size for d in entry.model.drafts))
+    seen = dict.fromkeys(statuses.values())
+    return (
+        entry.name,
+        blocks,
+        " ".join(statuses),
+        best_speedup(entry) or "-",
+        ", ".join(seen),
+    )

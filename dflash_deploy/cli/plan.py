@@ -1,0 +1,62 @@
+"""`dflash plan`: the exact command, and the reason for every part of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from dflash_deploy.cli import _options as opt
+from dflash_deploy.cli import _output
+
+
+class Format(StrEnum):
+    command = "command"
+    json = "json"
+
+
+def plan(
+    model: opt.ModelArg,
+    engine_args: opt.EngineArgs = None,
+    *,
+    engine: opt.EngineOpt = None,
+    engine_version: opt.VersionOpt = None,
+    gpu: opt.GpuOpt = None,
+    host: opt.HostOpt = "127.0.0.1",
+    port: opt.PortOpt = None,
+    block_size: opt.BlockOpt = None,
+    concurrency: opt.ConcurrencyOpt = None,
+    context: opt.ContextOpt = None,
+    tensor_parallel: opt.TensorOpt = None,
+    kv_dtype: opt.KvOpt = opt.KvOption.auto,
+    weights: opt.WeightsOpt = None,
+    trust_remote_code: opt.TrustOpt = False,
+    registry: opt.RegistryOpt = None,
+    form: Annotated[
+        Format, typer.Option("--format", "-f", help="How to print it.")
+    ] = Format.command,
+    why: Annotated[bool, typer.Option("--why", help="A table of the choices and reasons.")] = False,
+    json: opt.JsonOpt = False,
+) -> None:
+    """Print the command that serves MODEL with DFlash. Needs no GPU, no engine, no network."""
+    from dflash_deploy.cli._planning import Wanted, planned
+
+    wanted = Wanted(
+        model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
+        tensor_parallel, kv_dtype, weights, trust_remote_code, registry, tuple(engine_args or ()),
+    )  # fmt: skip
+    made = planned(wanted)
+    if json or form is Format.json:
+        _output.json(made)
+        return
+    from dflash_deploy.render.command import render
+
+    for line in made.warnings:
+        _output.warning(line)
+    if why:
+        rows = [(item.name, item.value, item.why) for item in made.choices]
+        columns = [_output.Column("CHOICE"), _output.Column("VALUE", wrap=True)]
+        _output.table([*columns, _output.Column("WHY", wrap=True)], rows)
+        return
+    _output.text(render(made))

@@ -1,0 +1,62 @@
+"""`dflash serve`: a plan, run in the foreground until it ends, and proven to speculate."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dflash_deploy.cli import _options as opt
+
+
+class Gate(StrEnum):
+    fail = "fail"
+    warn = "warn"
+    off = "off"
+
+
+EngineEnvOpt = Annotated[
+    Path | None, typer.Option("--engine-env", help="Environment the engine is installed in.")
+]
+TimeoutOpt = Annotated[
+    float, typer.Option(min=1, help="Seconds until it must be healthy; first starts compile.")
+]
+
+
+def serve(
+    model: opt.ModelArg,
+    engine_args: opt.EngineArgs = None,
+    *,
+    engine: opt.EngineOpt = None,
+    engine_env: EngineEnvOpt = None,
+    gpu: opt.GpuOpt = None,
+    host: opt.HostOpt = "127.0.0.1",
+    port: opt.PortOpt = None,
+    block_size: opt.BlockOpt = None,
+    concurrency: opt.ConcurrencyOpt = None,
+    context: opt.ContextOpt = None,
+    tensor_parallel: opt.TensorOpt = None,
+    kv_dtype: opt.KvOpt = opt.KvOption.auto,
+    weights: opt.WeightsOpt = None,
+    trust_remote_code: opt.TrustOpt = False,
+    registry: opt.RegistryOpt = None,
+    acceptance: Annotated[
+        Gate, typer.Option(help="What an inactive draft does to the launch.")
+    ] = Gate.fail,
+    timeout: TimeoutOpt = 1800,
+    json: opt.JsonOpt = False,
+) -> None:
+    """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
+    from dflash_deploy.cli._planning import Wanted
+    from dflash_deploy.cli._running import ready, running
+
+    wanted = Wanted(
+        model, engine, None, gpu, host, port, block_size, concurrency, context,
+        tensor_parallel, kv_dtype, weights, trust_remote_code, registry, tuple(engine_args or ()),
+    )  # fmt: skip
+    with running(wanted, engine_env=engine_env) as (plan, process, signals):
+        ready(plan, process, gate=acceptance.value, timeout=timeout, json=json)
+        code = process.wait()
+    raise typer.Exit(130 if signals else code)

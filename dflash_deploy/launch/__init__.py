@@ -1,0 +1,1 @@
+"""Plan -> Endpoint: the engine found, started, watched and ended."""

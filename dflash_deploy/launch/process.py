@@ -1,0 +1,172 @@
+"""Starting a plan's engine, and everything that can be asked of it while it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from dflash_deploy.launch import guard
+from dflash_deploy.launch.output import Tail, start_pump
+from dflash_deploy.launch.phases import phase_of
+from dflash_deploy.launch.secrets import Command, with_secrets
+from dflash_deploy.plan import Plan
+from dflash_deploy.schema import EngineName
+
+GRACE = 10.0
+"""Seconds an engine gets between SIGTERM and SIGKILL."""
+LAUNCH_ID = "DFLASH_LAUNCH_ID"
+
+
+class EngineProcess:
+    """A running engine tree. As a context manager it ends with the block, however that ends."""
+
+    def __init__(self, engine: EngineName, command: Command, grace: float) -> None:
+        self.engine = engine
+        self.grace = grace
+        self.phase: str | None = None
+        """What the log said last; see phases.py."""
+        self.stop_asked = False
+        self._command = command
+        self._launch_id = uuid.uuid4().hex
+        self._tail = Tail(self._notice)
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._pump: threading.Thread | None = None
+
+    def run(self, output: BinaryIO | None) -> None:
+        """Start it. Its output goes to `output` byte for byte as it comes; None throws it away."""
+        source, sink = os.pipe()
+        removed = [word for file in self._command.files for word in ("--remove", str(file))]
+        try:
+            self._guard = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-S", guard.__file__, str(self.grace)),
+                    *(*removed, "--", *self._command.argv),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=sink,
+                env={**self._command.env, LAUNCH_ID: self._launch_id},
+                # out of reach of the terminal's Ctrl-C: what the engine gets, it gets once
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(source)
+            self.close()
+            raise
+        finally:
+            os.close(sink)
+        hidden = [value.encode() for value in self._command.hidden]
+        self._pump = start_pump(source, output, self._tail, hidden)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last lines of its output."""
+        return self._tail.lines
+
+    def poll(self) -> int | None:
+        """Its exit code (128 + N after signal N), or None while any of its tree runs."""
+        code = self._started.poll()
+        return None if code is None else self._ended(code)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raises subprocess.TimeoutExpired."""
+        return self._ended(self._started.wait(timeout))
+
+    def terminate(self) -> None:
+        """Ask it to stop; it is killed when the grace period is over."""
+        self.stop_asked = True
+        self._ask(guard.ASK)
+
+    def kill(self) -> None:
+        """End the whole tree now."""
+        self.stop_asked = True
+        self._ask(guard.KILL)
+
+    def stop(self) -> int:
+        """Ask, wait, and if need be kill; its exit code."""
+        if self.poll() is None:
+            self.terminate()
+        return self.wait()
+
+    def close(self) -> None:
+        """Give up the control pipe, which ends what still runs, and remove files with secrets."""
+        if self._guard and self._guard.stdin:
+            with contextlib.suppress(OSError):
+                self._guard.stdin.close()
+        for file in self._command.files:
+            file.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        try:
+            self.stop()
+        finally:
+            self.close()
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._guard is None:
+            raise RuntimeError("the engine was not started")
+        return self._guard
+
+    def _ask(self, what: bytes) -> None:
+        pipe = self._started.stdin
+        with contextlib.suppress(OSError, ValueError):
+            if pipe:
+                # unbuffered: this may run inside a signal handler
+                os.write(pipe.fileno(), what)
+
+    def _ended(self, code: int) -> int:
+        if code < 0:
+            # the guard itself was killed: whatever it could not end carries our mark
+            _end_marked(self._launch_id)
+            code = 128 - code
+        if self._pump:
+            self._pump.join(timeout=1)
+        return code
+
+    def _notice(self, line: str) -> None:
+        self.phase = phase_of(line) or self.phase
+
+
+def start(
+    plan: Plan,
+    *,
+    executable: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    output: BinaryIO | None = None,
+    grace: float = GRACE,
+    prepare: Callable[[Plan, Mapping[str, str]], Command] = with_secrets,
+) -> EngineProcess:
+    """Start the plan's engine; `executable` takes the place of the first word of its argv."""
+    command = prepare(plan, environ)
+    if executable:
+        argv = (str(executable), *command.argv[1:])
+        command = Command(argv, command.env, command.files, command.hidden)
+    process = EngineProcess(plan.engine, command, grace)
+    process.run(output)
+    return process
+
+
+def _end_marked(launch_id: str) -> None:
+    import psutil
+
+    for found in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if found.environ().get(LAUNCH_ID) == launch_id:
+                found.kill()

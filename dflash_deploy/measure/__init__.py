@@ -1,0 +1,1 @@
+"""Endpoint -> numbers: the engine's own counters, and what they say about speculation."""

@@ -1,0 +1,102 @@
+"""One way to reach a server: its key by name, no proxy for this machine, failures in words."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from dflash_deploy.errors import DFlashError, LaunchError, UsageError
+from dflash_deploy.plan import Endpoint
+
+if TYPE_CHECKING:
+    import httpx
+
+LOCAL = {"127.0.0.1", "::1", "localhost"}
+CONNECT_TIMEOUT = 5.0
+
+
+def connect(endpoint: Endpoint, *, read_timeout: float | None) -> httpx.Client:
+    """A client for the endpoint; `read_timeout` None waits as long as the server thinks."""
+    import httpx
+
+    key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
+    return httpx.Client(
+        base_url=endpoint.base_url,
+        timeout=httpx.Timeout(read_timeout, connect=CONNECT_TIMEOUT),
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        trust_env=urlsplit(endpoint.base_url).hostname not in LOCAL,
+    )
+
+
+def unreachable(endpoint: Endpoint, error: Exception) -> LaunchError:
+    return LaunchError(
+        f"No server answers at {endpoint.base_url}: {str(error) or type(error).__name__}.",
+        hint="dflash ps",
+    )
+
+
+def refusal(endpoint: Endpoint, status: int, body: bytes) -> DFlashError:
+    """The error for a status that is not 200, with the server's own words."""
+    said = message_of(body)
+    match status:
+        case 401 | 403:
+            name = endpoint.api_key_env or "DFLASH_API_KEY"
+            return UsageError(
+                f"{endpoint.base_url} wants an API key, or another one.",
+                hint=f"export {name}=..., and pass --api-key-env {name}",
+                detail=said,
+            )
+        case 404:
+            return UsageError(
+                f"{endpoint.base_url} does not serve {endpoint.model}.",
+                hint=f"curl {endpoint.base_url}/v1/models",
+                detail=said,
+            )
+        case 429:
+            return LaunchError(
+                "The server is at its limit of requests.",
+                hint="try again in a moment, or restart it with a higher --concurrency",
+                detail=said,
+            )
+        case _ if status >= 500:
+            return LaunchError(
+                f"The server failed ({status}): {said or 'it did not say why'}",
+                hint="dflash logs",
+            )
+    return UsageError(f"The server refused the request ({status}): {said or 'no reason given'}")
+
+
+def message_of(body: bytes) -> str | None:
+    """What an error body says: OpenAI's shape, FastAPI's, or plain text."""
+    document: Any = None
+    with suppress(ValueError):
+        document = json.loads(body)
+    if isinstance(document, dict):
+        error = document.get("error", document)
+        if isinstance(error, dict):
+            error = error.get("message") or error.get("detail")
+        return str(error) if error else None
+    return body.decode("utf-8", "replace").strip()[:500] or None
+
+
+def served_models(endpoint: Endpoint) -> list[str]:
+    """The names the server answers to. Raises LaunchError or UsageError."""
+    import httpx
+
+    try:
+        with connect(endpoint, read_timeout=CONNECT_TIMEOUT) as client:
+            answer = client.get("/v1/models")
+    except httpx.HTTPError as error:
+        raise unreachable(endpoint, error) from error
+    if answer.status_code != httpx.codes.OK:
+        raise refusal(endpoint, answer.status_code, answer.content)
+    try:
+        return [str(model["id"]) for model in answer.json()["data"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise LaunchError(
+            f"{endpoint.base_url} is no OpenAI-compatible server",
+            hint="dflash chat http://localhost:8000",
+        ) from error

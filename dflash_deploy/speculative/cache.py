@@ -1,0 +1,71 @@
+"""Keys and values of one sequence, allocated once, and the masks that go with them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class KVCache:
+    """All layers' keys and values, each [layers, kv_heads, capacity, head_dim].
+
+    `length` counts the committed positions. Rows behind it are scratch: a block is written there,
+    read by its own attention, and either committed by moving `length` or overwritten.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int, int],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.keys = torch.empty(shape, dtype=dtype, device=device)
+        self.values = torch.empty(shape, dtype=dtype, device=device)
+        self.length = 0
+
+    @property
+    def capacity(self) -> int:
+        return self.keys.shape[2]
+
+    def write(self, layer: int, start: int, keys: Tensor, values: Tensor) -> None:
+        """Store keys and values [rows, kv_heads, head_dim] at positions from `start` on."""
+        stop = start + keys.shape[0]
+        self.keys[layer, :, start:stop].copy_(keys.transpose(0, 1))
+        self.values[layer, :, start:stop].copy_(values.transpose(0, 1))
+
+
+class Band:
+    """An additive mask for a block of rows behind any number of earlier positions.
+
+    Row r may see a key that lies d = key - row positions away if d <= 0 (causal) and d > -window
+    (sliding). This depends on the distance alone, so one tensor, built once, holds every step's
+    mask as a slice: its column c stands for position c - capacity relative to the block's start.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        groups: int,
+        capacity: int,
+        *,
+        causal: bool,
+        window: int | None,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self._capacity = capacity
+        columns = torch.arange(-capacity, rows, device=device)
+        distance = columns[None, :] - torch.arange(rows, device=device)[:, None]
+        hidden = torch.zeros_like(distance, dtype=torch.bool)
+        if causal:
+            hidden |= distance > 0
+        if window is not None:
+            hidden |= distance <= -window
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
+        # the query heads of one key head are stacked as further rows
+        self._mask = mask.masked_fill_(hidden, float("-inf")).repeat(groups, 1)
+
+    def at(self, start: int) -> Tensor:
+        """The mask [groups * rows, start + rows] of a block that starts at position `start`."""
+        return self._mask[:, self._capacity - start :]

@@ -1,0 +1,161 @@
+"""Llama, Qwen2 and Qwen3 targets in a forward pass of our own: fused, packed, cached in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dflash_deploy.speculative.cache import Band, KVCache
+from dflash_deploy.speculative.layers import DecoderLayer, Heads, LayerWeights, Place, RMSNorm
+from dflash_deploy.speculative.linear import Linear, can_pack, pack_all
+from dflash_deploy.speculative.rope import STATIC_TYPES, Rope, rope_type
+from dflash_deploy.speculative.target import Rows, TargetShape, shape_of
+
+FAMILIES = frozenset({"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
+
+# rows of a prompt that go through together: bounds the attention mask, not the speed
+PREFILL_ROWS = 512
+
+
+def fits(model: Any) -> bool:
+    """Whether this forward pass computes exactly what the transformers model does."""
+    config = model.config
+    return (
+        type(model).__name__ in FAMILIES
+        and getattr(config, "quantization_config", None) is None
+        and config.hidden_act == "silu"
+        and rope_type(config) in STATIC_TYPES
+        and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+        and all(parameter.dtype == model.dtype for parameter in model.parameters())
+    )
+
+
+class DecoderTarget(nn.Module):
+    """A target whose weights were taken from a transformers model that `fits`."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        config = model.config
+        tensors: Mapping[str, Tensor] = {k: v.detach() for k, v in model.state_dict().items()}
+        self.shape: TargetShape = shape_of(config)
+        self.heads = Heads(
+            query=config.num_attention_heads,
+            key=config.num_key_value_heads,
+            dim=getattr(config, "head_dim", None)
+            or config.hidden_size // config.num_attention_heads,
+        )
+        self.dtype: torch.dtype = model.dtype
+        self.device: torch.device = model.device
+        self.rope = Rope(config)
+        eps = config.rms_norm_eps
+        self.layers = nn.ModuleList(
+            DecoderLayer(_layer(tensors, index), self.heads, eps, index)
+            for index in range(config.num_hidden_layers)
+        )
+        self.norm = RMSNorm(tensors["model.norm.weight"], eps)
+        self.embedding = tensors["model.embed_tokens.weight"]
+        self.lm_head = Linear(tensors.get("lm_head.weight", self.embedding))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return functional.embedding(ids, self.embedding)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.lm_head(hidden)
+        return logits
+
+    def head_weight(self) -> Tensor:
+        return self.lm_head.weight
+
+    def prepare(self, rows: int) -> None:
+        if can_pack(self.embedding):
+            pack_all(self, rows)
+
+    def open(self, capacity: int, rows: int, taps: Sequence[int]) -> DecoderSession:
+        return DecoderSession(self, capacity, rows, taps)
+
+
+class DecoderSession:
+    """One sequence: its cache, and the mask of its blocks."""
+
+    def __init__(
+        self, target: DecoderTarget, capacity: int, rows: int, taps: Sequence[int]
+    ) -> None:
+        heads = target.heads
+        self._target = target
+        self._taps = tuple(taps)
+        self._cache = KVCache(
+            (target.shape.layers, heads.key, capacity, heads.dim),
+            dtype=target.dtype,
+            device=target.device,
+        )
+        self._rows = rows
+        self._band = self._mask_for(rows, capacity) if rows > 1 else None
+
+    @property
+    def length(self) -> int:
+        return self._cache.length
+
+    def crop(self, length: int) -> None:
+        self._cache.length = length
+
+    def forward(self, ids: Tensor, logits: int) -> Rows:
+        parts = [self._chunk(chunk) for chunk in ids.split(PREFILL_ROWS)]
+        # one chunk at most is asked for logits in practice; joining a few rows is cheap
+        hidden = torch.cat([part for part, _ in parts]) if len(parts) > 1 else parts[0][0]
+        features = [part for _, part in parts if part is not None]
+        return Rows(
+            logits=self._target.head(self._target.norm(hidden[-logits:])),
+            features=torch.cat(features) if features else None,
+        )
+
+    def _chunk(self, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        target, cache, rows = self._target, self._cache, ids.shape[0]
+        start = cache.length
+        place = Place(
+            angles=target.rope.angles(start, start + rows, target.device),
+            cache=cache,
+            start=start,
+            mask=self._mask(rows, start),
+        )
+        x = target.embed(ids)
+        tapped: dict[int, Tensor] = {}
+        for index, layer in enumerate(target.layers):
+            x = layer(x, place)
+            if index in self._taps:
+                tapped[index] = x
+        cache.length = start + rows
+        last = len(target.layers) - 1
+        if last in tapped:
+            # transformers shows the last layer's output behind the final norm
+            tapped[last] = target.norm(x)
+        features = torch.cat([tapped[tap] for tap in self._taps], dim=-1) if self._taps else None
+        return x, features
+
+    def _mask(self, rows: int, start: int) -> Tensor | None:
+        if rows == 1:
+            return None
+        if rows == self._rows and self._band is not None:
+            return self._band.at(start)
+        return self._mask_for(rows, start).at(start)
+
+    def _mask_for(self, rows: int, capacity: int) -> Band:
+        return Band(
+            rows,
+            self._target.heads.groups,
+            capacity,
+            causal=True,
+            window=None,
+            dtype=self._target.dtype,
+            device=self._target.device,
+        )
+
+
+def _layer(tensors: Mapping[str, Tensor], index: int) -> LayerWeights:
+    prefix = f"model.layers.{index}."
+    return LayerWeights(
+        {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    )

@@ -1,0 +1,109 @@
+"""From a folder or a hub id to a target or a draft in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dflash_deploy.errors import DownloadError, Unsupported
+from dflash_deploy.speculative import decoder_target
+from dflash_deploy.speculative.config import read_config
+from dflash_deploy.speculative.hub_target import HubTarget
+from dflash_deploy.speculative.model import DraftModel, expected_shapes
+from dflash_deploy.speculative.model2 import DraftModel2, expected_shapes2
+from dflash_deploy.speculative.target import Target
+from dflash_deploy.speculative.weights import check_tensors, read_tensors
+
+Dtype = str | torch.dtype
+
+
+def load_draft(
+    path_or_hub_id: str | Path,
+    *,
+    revision: str | None = None,
+    dtype: Dtype = "auto",
+    device: str | torch.device = "cpu",
+    device_map: str | torch.device | None = None,
+) -> DraftModel:
+    """Read a published DFlash draft; runs no code from its repository.
+
+    `dtype` "auto" keeps the checkpoint's; joined to a target, the draft takes the target's.
+    `device_map` is the name transformers has for `device`.
+    Raises DownloadError for missing or damaged files, Unsupported for what is no such draft.
+    """
+    folder = _folder(path_or_hub_id, revision)
+    config = read_config(folder / "config.json")
+    tensors = read_tensors(folder)
+    second = config.refinement is not None
+    shapes = expected_shapes2(config) if second else expected_shapes(config)
+    check_tensors(tensors, shapes, str(folder))
+    wanted = None if dtype == "auto" else _dtype(dtype)
+    where = torch.device(device if device_map is None else device_map)
+    tensors = {name: tensor.to(where, wanted) for name, tensor in tensors.items()}
+    model = DraftModel2 if second else DraftModel
+    return model(config, tensors).eval()
+
+
+def load_target(
+    path_or_hub_id: str | Path,
+    *,
+    revision: str | None = None,
+    dtype: Dtype = "auto",
+    device: str | torch.device = "cpu",
+    trust_remote_code: bool = False,
+) -> Target:
+    """Read a causal language model. Raises DownloadError if its files are missing or damaged."""
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            path_or_hub_id,
+            revision=revision,
+            dtype=dtype if dtype == "auto" else _dtype(dtype),
+            trust_remote_code=trust_remote_code,
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise DownloadError(
+            f"The target {path_or_hub_id} could not be loaded.", detail=str(error)
+        ) from error
+    return as_target(model.to(device).eval())
+
+
+def as_target(model: Any) -> Target:
+    """Our own forward pass where it computes the same, transformers' everywhere else."""
+    if isinstance(model, (decoder_target.DecoderTarget, HubTarget)):
+        return model
+    with torch.inference_mode():
+        return (
+            decoder_target.DecoderTarget(model) if decoder_target.fits(model) else HubTarget(model)
+        )
+
+
+def _folder(path_or_hub_id: str | Path, revision: str | None) -> Path:
+    folder = Path(path_or_hub_id)
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(
+            snapshot_download(
+                str(path_or_hub_id), revision=revision, allow_patterns=["*.json", "*.safetensors"]
+            )
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise DownloadError(
+            f"{path_or_hub_id} is neither a folder nor a repository that could be fetched.",
+            detail=str(error),
+        ) from error
+
+
+def _dtype(name: Dtype) -> torch.dtype:
+    found = getattr(torch, name, None) if isinstance(name, str) else name
+    if not isinstance(found, torch.dtype):
+        raise Unsupported(f"{name!r} is not a dtype of torch.")
+    return found

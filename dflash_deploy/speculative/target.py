@@ -1,0 +1,85 @@
+"""What the draft-verify loop needs of a target, whichever code runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from dflash_deploy.errors import Unsupported
+
+
+@dataclass(frozen=True)
+class TargetShape:
+    """The facts of a target that a draft has to fit."""
+
+    hidden_size: int
+    layers: int
+    vocab_size: int
+    max_context: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What one forward pass says: logits of its last rows, and every row's features.
+
+    `features` is [rows, taps * hidden_size], the outputs of the tapped layers side by side.
+    """
+
+    logits: Tensor
+    features: Tensor | None
+
+
+class Session(Protocol):
+    """One sequence in one target."""
+
+    length: int
+
+    def forward(self, ids: Tensor, logits: int) -> Rows:
+        """Append ids [rows]; return the logits of the last `logits` rows."""
+
+    def crop(self, length: int) -> None:
+        """Forget every position from `length` on."""
+
+
+class Target(Protocol):
+    """A causal language model that shows its hidden states and lends its embedding and head."""
+
+    shape: TargetShape
+    dtype: torch.dtype
+    device: torch.device
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Embeddings [rows, hidden_size] of ids [rows]."""
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits [rows, vocab_size] of final hidden states [rows, hidden_size]."""
+
+    def head_weight(self) -> Tensor:
+        """The head's weight [vocab_size, hidden_size]."""
+
+    def prepare(self, rows: int) -> None:
+        """Get ready for blocks of `rows` rows."""
+
+    def open(self, capacity: int, rows: int, taps: Sequence[int]) -> Session:
+        """Start a sequence of at most `capacity` positions, scratch for a block included."""
+
+
+def shape_of(config: Any) -> TargetShape:
+    """Read a transformers config. Raises Unsupported where a needed field is missing."""
+    config = config.get_text_config()
+    try:
+        return TargetShape(
+            hidden_size=config.hidden_size,
+            layers=config.num_hidden_layers,
+            vocab_size=config.vocab_size,
+            max_context=config.max_position_embeddings,
+        )
+    except AttributeError as error:
+        kind = getattr(config, "model_type", "?")
+        raise Unsupported(
+            f"A target of type {kind!r} does not say its {error.name}; it cannot be served here."
+        ) from error

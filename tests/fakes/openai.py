@@ -1,0 +1,197 @@
+"""OpenAI's wire format as both engines speak it: models, chat, completions, errors, streams."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.fakes.knobs import Knobs
+
+WORDS = ("The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ".")
+
+
+@dataclass
+class Server:
+    """One fake engine's state: who it is, what it counted."""
+
+    name: str
+    knobs: Knobs
+    served: tuple[str, ...]
+    block_size: int | None
+    """Tokens of a draft block, the bonus included; None: started without speculation."""
+    api_key: str | None
+    ready: bool = True
+    drafts: int = 0
+    accepted: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def speculate(self, tokens: int) -> tuple[int, int]:
+        """Count an answer of so many tokens; its drafts (verify steps) and accepted tokens."""
+        if self.block_size is None:
+            return 0, 0
+        length = min(max(self.knobs.acceptance, 1.0), float(self.block_size))
+        drafts = max(1, round(tokens / length))
+        with self.lock:
+            self.drafts += drafts
+            self.accepted += tokens - drafts
+        return drafts, tokens - drafts
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Routes shared by both engines; a subclass adds its own."""
+
+    protocol_version = "HTTP/1.1"
+    state: Server
+
+    def log_message(self, *args: Any) -> None:
+        """The engines' access log adds nothing to a test."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/v1") and not self._admitted():
+            return
+        if self.path == "/v1/models":
+            data = [{"id": name, "object": "model"} for name in self.state.served]
+            self.reply(200, {"object": "list", "data": data})
+        elif not self.get(self.path):
+            self.reply(404, {"detail": "Not Found"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path.startswith("/v1") and not self._admitted():
+            return
+        if self.path in ("/v1/chat/completions", "/v1/completions"):
+            self._complete(body, chat="chat" in self.path)
+        elif not self.post(self.path, body):
+            self.reply(404, {"detail": "Not Found"})
+
+    def get(self, path: str) -> bool:
+        return False
+
+    def post(self, path: str, body: dict[str, Any]) -> bool:
+        return False
+
+    def known_model(self, model: object) -> bool:
+        return True
+
+    def refuse(self, body: dict[str, Any]) -> str | None:
+        """Why this body is a 400, if it is."""
+        return None
+
+    def decorate(
+        self, answer: dict[str, Any], body: dict[str, Any], drafts: int, tokens: int
+    ) -> None:
+        """Add the engine's own fields to an answer."""
+
+    def reply(self, status: int, document: Any) -> None:
+        data = document.encode() if isinstance(document, str) else json.dumps(document).encode()
+        self.send_response(status)
+        kind = "text/plain; version=0.0.4" if isinstance(document, str) else "application/json"
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def error(self, status: int, message: str, kind: str = "BadRequestError") -> None:
+        self.reply(
+            status,
+            {"error": {"message": message, "type": kind, "param": None, "code": status}},
+        )
+
+    def _admitted(self) -> bool:
+        key = self.state.api_key
+        if key is not None and self.headers.get("Authorization") != f"Bearer {key}":
+            self.reply(401, {"error": "Unauthorized"})
+            return False
+        if self.state.knobs.status is not None:
+            self.error(self.state.knobs.status, "the fake was told to answer so", "ServerError")
+            return False
+        return True
+
+    def _complete(self, body: dict[str, Any], *, chat: bool) -> None:
+        if not self.known_model(body.get("model")):
+            self.error(404, f"The model `{body.get('model')}` does not exist.", "NotFoundError")
+            return
+        if refusal := self.refuse(body):
+            self.error(400, refusal)
+            return
+        tokens = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
+        drafts, _ = self.state.speculate(tokens)
+        usage = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": tokens + 7}
+        frame = {"id": "cmpl-1", "created": int(time.time()), "model": self.state.served[0]}
+        if body.get("stream"):
+            self._stream(frame, body, usage, drafts, chat=chat)
+            return
+        choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
+        text = "".join(WORDS[i % len(WORDS)] for i in range(tokens))
+        thought = _thinking(body)
+        if chat:
+            choice["message"] = {"role": "assistant", "content": text} | (
+                {self.reasoning_key: "Let me think."} if thought else {}
+            )
+        else:
+            choice["text"] = text
+        kind = "chat.completion" if chat else "text_completion"
+        answer = {**frame, "object": kind, "choices": [choice], "usage": usage}
+        self.decorate(answer, body, drafts, tokens)
+        self.reply(200, answer)
+
+    # vLLM 0.33 says `reasoning`, SGLang `reasoning_content`
+    reasoning_key = "reasoning"
+
+    def _stream(
+        self, frame: dict[str, Any], body: dict[str, Any], usage: Any, drafts: int, *, chat: bool
+    ) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        kind = "chat.completion.chunk" if chat else "text_completion"
+        tokens = usage["completion_tokens"]
+        # several tokens a chunk, as speculation commits them: chunks are not tokens
+        size = max(1, round(self.state.knobs.acceptance))
+        if chat and _thinking(body):
+            self._event({**frame, "object": kind, "choices": [_delta({self.reasoning_key: "Hm."})]})
+        for begin in range(0, tokens, size):
+            text = "".join(WORDS[i % len(WORDS)] for i in range(begin, min(begin + size, tokens)))
+            choice = _delta({"content": text}) if chat else {"index": 0, "text": text}
+            self._event({**frame, "object": kind, "choices": [choice]})
+            if self.state.knobs.break_stream:
+                self.close_connection = True
+                return
+        last = _delta({}) if chat else {"index": 0, "text": ""}
+        self._event({**frame, "object": kind, "choices": [last | {"finish_reason": "length"}]})
+        if (body.get("stream_options") or {}).get("include_usage"):
+            final = {**frame, "object": kind, "choices": [], "usage": usage}
+            self.decorate(final, body, drafts, tokens)
+            self._event(final)
+        self._chunk(b"data: [DONE]\n\n")
+        self._chunk(b"")
+
+    def _event(self, document: Any) -> None:
+        self._chunk(b"data: " + json.dumps(document).encode() + b"\n\n")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+
+def _thinking(body: dict[str, Any]) -> bool:
+    return bool((body.get("chat_template_kwargs") or {}).get("enable_thinking"))
+
+
+def _delta(delta: dict[str, Any]) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "finish_reason": None}
+
+
+class HTTPServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # the standard one looks its own name up in the DNS: seconds on some machines
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]

@@ -1,0 +1,174 @@
+"""`vllm serve`: the flags, log lines, endpoints and counters of vLLM, without vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from tests.fakes.arguments import Flag, parser
+from tests.fakes.knobs import Knobs, release
+from tests.fakes.lifecycle import SHARDS, begin, log, start_up
+from tests.fakes.openai import Handler, HTTPServer, Server
+
+FLAGS = (
+    Flag("--model"), Flag("--served-model-name", "+"), Flag("--host"), Flag("--port"),
+    Flag("--api-key", "+"), Flag("--revision"), Flag("--speculative-config"),
+    Flag("--tensor-parallel-size"), Flag("--max-model-len"), Flag("--max-num-seqs"),
+    Flag("--max-num-batched-tokens"), Flag("--attention-backend"), Flag("--kv-cache-dtype"),
+    Flag("--gpu-memory-utilization"), Flag("--default-chat-template-kwargs"),
+    Flag("--reasoning-parser"), Flag("--enable-auto-tool-choice", "0"), Flag("--tool-call-parser"),
+    Flag("--trust-remote-code", "0"), Flag("--dtype"), Flag("--load-format"), Flag("--config"),
+    Flag("--enable-prefix-caching", "0"), Flag("--no-enable-prefix-caching", "0"),
+    Flag("--disable-prefix-caching", "0", since="0.33.0"),
+    Flag("--per-request-spec-decode-metrics", since="0.30.0"),
+    Flag("--language-model-only", "0"), Flag("--moe-backend"), Flag("--enforce-eager", "0"),
+)  # fmt: skip
+
+
+class VllmHandler(Handler):
+    def known_model(self, model: object) -> bool:
+        return model in self.state.served
+
+    def refuse(self, body: dict[str, Any]) -> str | None:
+        if self.state.block_size and (body.get("min_p") or body.get("logit_bias")):
+            return "min_p and logit_bias are not supported with speculative decoding."
+        return None
+
+    def get(self, path: str) -> bool:
+        if path == "/health":
+            self.reply(200, "")
+        elif path == "/version":
+            self.reply(200, {"version": self.state.knobs.version})
+        elif path == "/metrics" and self.state.knobs.metrics:
+            self.reply(200, metrics(self.state))
+        else:
+            return False
+        return True
+
+    per_request = False
+
+    def decorate(
+        self, answer: dict[str, Any], body: dict[str, Any], drafts: int, tokens: int
+    ) -> None:
+        if not self.per_request or not drafts:
+            return
+        answer["metrics"] = {
+            "speculative_decoding": {
+                "mean_acceptance_length": tokens / drafts,
+                "num_spec_steps": drafts,
+                "num_accepted_draft_tokens": tokens - drafts,
+                "num_draft_tokens": drafts * ((self.state.block_size or 1) - 1),
+            }
+        }
+
+
+def metrics(state: Server) -> str:
+    """The exposition as prometheus_client writes it, spread over two data-parallel ranks."""
+    label = f'model_name="{state.served[0]}"'
+    lines = [
+        "# HELP vllm:num_requests_running Number of requests in model execution batches.",
+        "# TYPE vllm:num_requests_running gauge",
+        f'vllm:num_requests_running{{engine="0",{label}}} 0.0',
+    ]
+    if state.block_size is None:
+        return "\n".join(lines) + "\n"
+    per_draft = state.block_size - 1
+    counters = {
+        "num_drafts": state.drafts,
+        "num_draft_tokens": state.drafts * per_draft,
+        "num_accepted_tokens": state.accepted,
+    }
+    for name, value in counters.items():
+        full = f"vllm:spec_decode_{name}"
+        lines += [f"# HELP {full}_total {name}.", f"# TYPE {full}_total counter"]
+        for engine, share in enumerate((value - value // 3, value // 3)):
+            lines.append(f'{full}_total{{engine="{engine}",{label}}} {float(share)}')
+        lines += [f"# HELP {full}_created {name}.", f"# TYPE {full}_created gauge"]
+        lines.append(f'{full}_created{{engine="0",{label}}} 1.764e+09')
+    full = "vllm:spec_decode_num_accepted_tokens_per_pos"
+    lines += [f"# HELP {full}_total by position.", f"# TYPE {full}_total counter"]
+    left = state.accepted
+    for position in range(per_draft):
+        value = min(left, state.drafts)
+        left -= value
+        lines.append(f'{full}_total{{engine="0",{label},position="{position}"}} {float(value)}')
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str]) -> int:
+    knobs = Knobs.read()
+    if argv == ["--version"]:
+        if knobs.broken_version:
+            sys.stderr.write(
+                "Traceback (most recent call last):\n"
+                "ImportError: libcudart.so.13: cannot open shared object file\n"
+            )
+            return 1
+        print(knobs.version)
+        return 0
+    if argv[:1] != ["serve"]:
+        sys.stderr.write(f"vllm: error: argument subparser: invalid choice: {argv[:1]}\n")
+        return 2
+    made = parser("vllm serve", FLAGS, knobs.version)
+    made.add_argument("model_tag", nargs="?")
+    args = made.parse_args(argv[1:])
+    model = args.model_tag or args.model or "Qwen/Qwen3-0.6B"
+    block = _block_size(args.speculative_config)
+    begin(knobs, argv)
+    host, port = args.host or "0.0.0.0", int(args.port or 8000)
+    state = Server("vllm", knobs, tuple(args.served_model_name or [model]), block, _key(args))
+    handler = type("Bound", (VllmHandler,), {
+        "state": state,
+        "reasoning_key": "reasoning" if release(knobs.version) >= (0, 22) else "reasoning_content",
+        "per_request": getattr(args, "per_request_spec_decode_metrics", None) is not None,
+    })  # fmt: skip
+
+    # the engine is built before the port is opened: until then connections are refused
+    def serve() -> None:
+        HTTPServer.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        server = HTTPServer((host.strip("[]"), port), handler)
+        log("INFO:     Application startup complete.")
+        threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
+
+    start_up(knobs, _lines(model, block), serve)
+    while True:
+        time.sleep(3600)
+
+
+def _block_size(config: str | None) -> int | None:
+    if config is None:
+        return None
+    wanted = json.loads(config)
+    if "num_speculative_tokens" not in wanted:
+        sys.stderr.write(
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n"
+            "  Value error, A speculative model was provided, but `num_speculative_tokens` was not"
+            " provided\n"
+        )
+        raise SystemExit(1)
+    return int(wanted["num_speculative_tokens"]) + 1
+
+
+def _key(args: Any) -> str | None:
+    return args.api_key[0] if args.api_key else os.environ.get("VLLM_API_KEY")
+
+
+def _lines(model: str, block: int | None) -> list[str]:
+    core = "(EngineCore pid=4242) INFO 11-27 10:00:00"
+    drafter = [f"{core} [speculator.py:96] Loading drafter model..."] if block else []
+    return [
+        f"(APIServer pid=4241) INFO 11-27 10:00:00 [api_server.py:1180] vLLM API server for {model}",
+        f"{core} [gpu_model_runner.py:2602] Starting to load model {model}...",
+        *SHARDS,
+        *drafter,
+        f"{core} [default_loader.py:267] Loading weights took 4.02 seconds",
+        f"{core} [backends.py:548] Using cache directory: /tmp/torch_compile_cache for vLLM's torch.compile",
+        f"{core} [gpu_worker.py:298] Available KV cache memory: 100.25 GiB",
+        f"{core} [gpu_model_runner.py:3480] Capturing CUDA graphs (decode, FULL)",
+        "(APIServer pid=4241) INFO:     Started server process [4241]",
+    ]

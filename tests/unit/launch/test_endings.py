@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from dflash_deploy.launch.endings import died, in_words
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "ended with exit code 0"),
+        (1, "ended with exit code 1"),
+        (255, "ended with exit code 255"),
+        (139, "was ended by a signal (SIGSEGV)"),
+        (-15, "was ended by a signal (SIGTERM)"),
+        (137, "was killed (SIGKILL), probably because the machine ran out of memory"),
+    ],
+)
+def test_exit_codes_in_words(code: int, words: str) -> None:
+    assert in_words(code) == words
+
+
+def test_an_error_carries_the_last_lines_and_the_likely_cause() -> None:
+    lines = ("x", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB")
+
+    error = died("vllm", 1, lines, "before it was ready")
+
+    assert error.exit_code == 7
+    assert error.message == "vLLM ended with exit code 1 before it was ready."
+    assert error.detail == "\n".join(lines)
+    assert error.hint is not None
+    assert "not enough GPU memory" in error.hint
+
+
+def test_an_unknown_cause_gets_no_hint() -> None:
+    assert died("sglang", 3, ("hm",), "while it served").hint is None
