@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,7 +44,12 @@ class Entry:
     def draft(self, draft_id: str | None) -> Draft:
         if draft_id is None:
             return self.model.drafts[0]
-        return next(draft for draft in self.model.drafts if draft.id == draft_id)
+        for draft in self.model.drafts:
+            if draft.id == draft_id:
+                return draft
+        raise RegistryError(
+            f"{self.files[0]}: no draft `{draft_id}` in {self.id}", hint="dflash registry check"
+        )
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,9 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
     root = registry_root()
     engines, gpus, entries = _load_shipped(root)
     for layer, folder in _overlays(extra, user=user):
-        for name, model in _read_models(folder):
-            entries = _lay_over(entries, name, model, layer)
+        for path in sorted((folder / "models").rglob("*.yaml")):
+            name = path.relative_to(folder / "models").with_suffix("").as_posix()
+            entries = _lay_over(entries, Entry(name, read(path, Model), (str(path),), layer))
     return Registry(entries, engines, gpus, _index_names(entries.values()))
 
 
@@ -128,6 +135,8 @@ def read(path: Path, type_: type[T]) -> T:
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `")
         field_path = where.rstrip("`") or "$"
+        if unknown := re.search(r"unknown field `(.*)`", message):
+            field_path += f".{unknown[1]}"
         line = line_of(text, field_path)
         place = f"{path}:{line}" if line else str(path)
         raise RegistryError(
@@ -152,32 +161,31 @@ def _overlays(extra: Path | None, *, user: bool) -> Iterator[tuple[str, Path]]:
         yield "extra", extra
 
 
-def _read_models(folder: Path) -> Iterator[tuple[Path, Model]]:
-    root = folder / "models"
-    for path in sorted(root.rglob("*.yaml")):
-        yield path, read(path, Model)
-
-
-def _lay_over(entries: dict[str, Entry], path: Path, model: Model, layer: str) -> dict[str, Entry]:
+def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
     """An overlay replaces an entry, or puts its recipes and evidence in front of one it extends.
 
-    Rules, floors and cautions of the extended entry stay: later fixes to them still arrive.
+    The target, floors and cautions of the extended entry stay: later fixes to them still arrive.
     """
+    model, file = over.model, over.files[0]
     if model.extends is None:
-        name = "/".join(path.with_suffix("").parts[-2:])
-        return {**entries, name: Entry(name, model, (str(path),), layer)}
+        return {**entries, over.id: over}
     below = entries.get(model.extends)
     if below is None:
-        raise RegistryError(f"{path}: extends `{model.extends}`, which is not in a layer below")
+        raise RegistryError(f"{file}: extends `{model.extends}`, which is not in a layer below")
+    if model.target is not None or model.floors or model.note is not None:
+        raise RegistryError(
+            f"{file}: an entry that extends another keeps its target, floors and note",
+            hint="leave them out, or leave `extends` out to replace the whole entry",
+        )
     merged = msgspec.structs.replace(
         below.model,
-        aliases=[*model.aliases, *below.model.aliases],
+        aliases=[*below.model.aliases, *model.aliases],
         drafts=[*below.model.drafts, *model.drafts],
         recipes=[*model.recipes, *below.model.recipes],
         evidence=[*model.evidence, *below.model.evidence],
         cautions=[*below.model.cautions, *model.cautions],
     )
-    entry = replace(below, model=merged, files=(str(path), *below.files), layer=layer)
+    entry = replace(below, model=merged, files=(file, *below.files), layer=over.layer)
     return {**entries, below.id: entry}
 
 

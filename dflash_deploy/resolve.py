@@ -207,7 +207,7 @@ def mismatches(
     when: When, request: Request, version: Version, hardware: Hardware, thinking: Thinking | None
 ) -> Iterator[str]:
     """Each condition that does not hold, in words; an unknown card fulfils none about cards."""
-    load = request.concurrency or DEFAULT_CONCURRENCY
+    load = request.concurrency or 1  # nobody said: a short queue, where long blocks pay most
     architecture, memory = hardware.architecture, hardware.memory_gib
     if when.engine not in (None, request.engine):
         yield f"for {when.engine}"

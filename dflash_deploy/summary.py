@@ -32,19 +32,16 @@ def best(entry: Entry) -> tuple[Measurement, Evidence] | None:
         (row, evidence)
         for evidence in entry.model.evidence
         for row in evidence.results
-        if row.speedup is not None
+        # what no release of an engine did is nothing a user will see
+        if row.speedup is not None and evidence.build is None
     ]
     return max(rows, key=lambda pair: pair[0].speedup or 0) if rows else None
 
 
 def best_speedup(entry: Entry) -> str | None:
-    """As `5.8x math500, 1 at once, B300`."""
+    """As `5.8x math500`; `show` says where and how."""
     found = best(entry)
-    if found is None:
-        return None
-    row, evidence = found
-    load = f"c{row.concurrency}" if row.concurrency else None
-    return f"{row.speedup}x " + " ".join(filter(None, [row.task, load, evidence.gpu]))
+    return f"{found[0].speedup:g}x {found[0].task}" if found else None
 
 
 def summarise(entry: Entry) -> dict[str, Any]:

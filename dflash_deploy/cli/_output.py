@@ -27,6 +27,18 @@ def text(line: str = "") -> None:
     sys.stdout.write(line + "\n")
 
 
+def paragraph(line: str, *, indent: int = 0) -> None:
+    """A sentence or two, broken between words on a terminal and left whole in a pipe."""
+    if sys.stdout.isatty():
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        width -= indent
+        line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+    text("\n".join(" " * indent + part for part in line.splitlines()))
+
+
 def fragment(part: str) -> None:
     """A piece of a streamed answer, shown at once."""
     sys.stdout.write(part)
@@ -66,6 +78,12 @@ def note(line: str = "") -> None:
 
 
 def warning(line: str) -> None:
+    if sys.stderr.isatty():
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns - len("warning: ")
+        line = "\n".join(textwrap.fill(part, width) for part in line.splitlines())
     note(_paint("warning: ", "33") + line)
 
 

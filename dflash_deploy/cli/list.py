@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -38,22 +38,18 @@ def list_models(
 COLUMNS = (
     _output.Column("MODEL"),
     _output.Column("BLOCK", right=True),
-    _output.Column("ENGINES", wrap=True),
-    _output.Column("BEST SPEED-UP", wrap=True),
-    _output.Column("STATUS", wrap=True),
+    _output.Column("VLLM"),
+    _output.Column("SGLANG"),
+    _output.Column("EMBEDDED"),
+    _output.Column("BEST PUBLISHED", wrap=True),
 )
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
+    from dflash_deploy.schema import EngineName
     from dflash_deploy.summary import best_speedup, engine_statuses
 
     statuses = engine_statuses(entry)
     blocks = "/".join(str(size) for size in dict.fromkeys(d.block_size for d in entry.model.drafts))
-    seen = dict.fromkeys(statuses.values())
-    return (
-        entry.name,
-        blocks,
-        " ".join(statuses),
-        best_speedup(entry) or "-",
-        ", ".join(seen),
-    )
+    engines = (statuses.get(engine, "-") for engine in get_args(EngineName))
+    return (entry.name, blocks, *engines, best_speedup(entry) or "-")

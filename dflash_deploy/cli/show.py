@@ -68,16 +68,12 @@ def _recipes(entry: Entry) -> None:
     from dflash_deploy.summary import conditions
 
     floors = {floor.engine: floor.version for floor in entry.model.floors}
-    columns = (
-        _output.Column("RECIPE"), _output.Column("FOR", wrap=True), _output.Column("STATUS"),
-        _output.Column("WHY", wrap=True),
-    )  # fmt: skip
-    rows = [
-        (recipe.name, conditions(recipe.when, floors), status(entry, recipe), recipe.why)
-        for recipe in entry.model.recipes
-    ]
     _output.text()
-    _output.table(columns, rows)
+    _output.text(_output.bold("RECIPES") + "  the first that fits is taken")
+    for recipe in entry.model.recipes:
+        title = _output.bold(f"{recipe.name}: {conditions(recipe.when, floors)}")
+        _output.text(f"{title}  ({status(entry, recipe)})")
+        _output.paragraph(recipe.why, indent=2)
 
 
 def _evidence(evidence: Evidence) -> None:
@@ -86,8 +82,9 @@ def _evidence(evidence: Evidence) -> None:
     where = [evidence.engine, evidence.version, evidence.gpu, evidence.date]
     title = " ".join(part for part in where if part)
     _output.text()
-    _output.text(f"{_output.bold(evidence.outcome)} {title}: {evidence.how}")
+    _output.text(_output.bold(f"{evidence.outcome}: {title}"))
+    _output.paragraph(evidence.how)
     if evidence.results:
         header, rows = published_table(evidence)
         _output.table([_output.Column(name, right=i > 0) for i, name in enumerate(header)], rows)
-    _output.text(f"  source: {evidence.source}")
+    _output.paragraph(f"source: {evidence.source}")

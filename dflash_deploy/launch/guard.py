@@ -53,8 +53,12 @@ def _run(argv: list[str], grace: float) -> int:
 def spawn(argv: list[str]) -> int:
     """The engine, in a process group of its own, with no standard input; its process id."""
     guard = os.getpid()
+    handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+    # until the handlers inherited from here are gone, they would swallow a signal to the engine
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
     engine = os.fork()
     if engine:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return engine
     try:
         os.setpgid(0, 0)
@@ -63,8 +67,9 @@ def spawn(argv: list[str]) -> int:
         if os.getppid() != guard:
             os._exit(1)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.execvp(argv[0], argv)  # noqa: S606 - no shell is wanted
     except OSError as error:
@@ -81,7 +86,8 @@ def _watch(engine: int, wake: int, requests: list[bytes], grace: float) -> int:
         now = time.monotonic()
         if requests and deadline is None:
             deadline = now + grace
-            _signal(engine, signal.SIGTERM)
+            if KILL not in requests:
+                _signal(engine, signal.SIGTERM)
         if deadline is not None and not killed and (now >= deadline or KILL in requests):
             killed = True
             _signal(engine, signal.SIGKILL)

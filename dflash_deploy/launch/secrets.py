@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dflash_deploy.errors import UsageError
@@ -19,10 +19,10 @@ class Command:
     """What is really executed. It holds secrets: it is never shown, logged or written down."""
 
     argv: tuple[str, ...]
-    env: dict[str, str]
+    env: dict[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()
     """To be removed when the engine has ended."""
-    hidden: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = field(default=(), repr=False)
     """Values that must not appear in the engine's output: SGLang prints all its arguments."""
 
 

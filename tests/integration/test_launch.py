@@ -40,7 +40,14 @@ def start(tmp_path: Path, pids: Path) -> Iterator[Start]:
         environ = os.environ | {"FAKE_ENGINE_PIDS": str(pids)}
         environ |= {f"FAKE_ENGINE_{name}": str(value) for name, value in knobs.items()}
         driver = subprocess.Popen(
-            [sys.executable, "-m", "tests.fakes.driver", str(file), str(tmp_path / "bin"), *options],
+            [
+                sys.executable,
+                "-m",
+                "tests.fakes.driver",
+                str(file),
+                str(tmp_path / "bin"),
+                *options,
+            ],
             cwd=ROOT,
             env=environ,
             stdout=subprocess.PIPE,

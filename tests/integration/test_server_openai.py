@@ -89,7 +89,9 @@ def test_the_client_comes_back_when_the_queue_was_full():
                 calls = [
                     client.chat.completions.create(model="model", messages=HELLO) for _ in range(2)
                 ]
-                return [answer.choices[0].message.content for answer in await asyncio.gather(*calls)]
+                return [
+                    answer.choices[0].message.content for answer in await asyncio.gather(*calls)
+                ]
 
         assert asyncio.run(both()) == ["hello there"] * 2  # the second one after Retry-After
 

@@ -18,7 +18,7 @@ from dflash_deploy.resolve import Request
 GOLDEN = Path(__file__).parents[1] / "golden" / "plans"
 REGISTRY = load(user=False)
 RELEASES = {"vllm": ("0.26.0", "0.33.0"), "sglang": ("0.5.14", "0.5.23"), "transformers": (None,)}
-CARDS = {"vllm": ("H100:8",), "sglang": ("H100:8", "B200:8"), "transformers": (None,)}
+CARDS = {"vllm": ("H200:8",), "sglang": ("H200:8", "B200:8"), "transformers": (None,)}
 
 
 def _cases():
@@ -27,7 +27,7 @@ def _cases():
             yield name, engine
 
 
-@pytest.mark.parametrize(("name", "engine"), _cases())
+@pytest.mark.parametrize(("name", "engine"), list(_cases()))
 def test_the_commands_are_the_reviewed_ones(name, engine, request):
     written = "\n\n".join(_commands(name, engine)) + "\n"
     path = GOLDEN / name / f"{engine}.txt"
@@ -41,7 +41,9 @@ def _commands(name, engine):
     for version in RELEASES[engine]:
         for gpu in CARDS[engine]:
             hardware = parse(gpu, REGISTRY.gpus) if gpu else Hardware()
-            wish = Request(model=name, engine=engine, engine_version=version, trust_remote_code=True)
+            wish = Request(
+                model=name, engine=engine, engine_version=version, trust_remote_code=True
+            )
             plan = make_plan(REGISTRY, wish, hardware)
             command = render(plan).replace(str(GOLDEN.parents[2]), "$ROOT")
             yield f"# {engine} {version or ''} {gpu or 'any machine'}\n{command}"

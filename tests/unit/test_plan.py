@@ -101,7 +101,10 @@ def test_a_plan_survives_json(registry):
 
 def test_the_expectation_is_the_lowest_seen_at_this_block_size(registry):
     assert planned(registry, "gpt-oss-20b", "sglang").expectation.acceptance_length == 4.2
-    assert planned(registry, "gpt-oss-120b", "sglang", block_size=4).expectation.acceptance_length == 2.7
+    assert (
+        planned(registry, "gpt-oss-120b", "sglang", block_size=4).expectation.acceptance_length
+        == 2.7
+    )
     assert planned(registry, "gpt-oss-120b", "sglang", block_size=5).expectation is None
 
 
@@ -113,7 +116,10 @@ def test_the_users_own_arguments_come_last(registry):
 def test_sglang_lets_a_draft_of_unknown_or_shorter_context_through(registry):
     env = planned(registry, "gpt-oss-20b", "sglang").env
     assert env["SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"] == "1"
-    assert "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN" not in planned(registry, "qwen3-4b", "sglang").env
+    assert (
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+        not in planned(registry, "qwen3-4b", "sglang").env
+    )
 
 
 def test_a_hybrid_target_names_its_state_cache_by_release(registry):
@@ -122,6 +128,9 @@ def test_a_hybrid_target_names_its_state_cache_by_release(registry):
     assert "--mamba-radix-cache-strategy" not in planned(registry, "qwen3-8b", "sglang").argv
 
 
-@pytest.mark.parametrize(("host", "address"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.0.0.7", "10.0.0.7")])
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("10.0.0.7", "10.0.0.7")],
+)
 def test_where_a_client_here_finds_the_server(host, address):
     assert reachable(host) == address

@@ -42,8 +42,8 @@ def shipped_text(name: str) -> str:
         ("drafts:\n  - id: a/b\n    block_size: big\n    kind: dflash\n", 3, r"drafts\[0\].block_size", "`int`"),
         ("drafts:\n  - id: a/b\n    kind: eagle\n", 3, r"drafts\[0\].kind", "Invalid enum value 'eagle'"),
         ("recipes:\n  - name: r\n    when: {engine: tgi}\n", 3, r"recipes\[0\].when.engine", "'tgi'"),
-        ("aliases: [a]\ntarget: {famly: x}\n", 2, "target", "famly"),
-        ("aliases: [a]\nnotes: b\n", 1, "document", "notes"),
+        ("aliases: [a]\ntarget: {famly: x}\n", 2, "target.famly", "unknown field"),
+        ("aliases: [a]\nnotes: b\n", 2, "notes", "unknown field"),
         ("aliases: [a]\nfloors:\n  - engine: vllm\n", 3, r"floors\[0\]", "missing required field `version`"),
         ("aliases: [a]\nfloors:\n  - {engine: vllm, version: 0.26, because: b, source: s}\n", 3, r"floors\[0\].version", "got `float`"),
         ("- one\n- two\n", 1, "document", "got `array`"),
@@ -192,3 +192,15 @@ def test_a_name_that_extends_need_not_be_a_hub_id(overlay: Path) -> None:
 def test_every_shipped_target_reads_back_from_json() -> None:
     for entry in registry.load(user=False).entries.values():
         assert msgspec.json.decode(msgspec.json.encode(entry.model), type=Model) == entry.model
+
+
+def test_an_overlay_that_extends_may_not_carry_what_it_would_lose(overlay: Path) -> None:
+    write(overlay, "my/notes", "extends: openai/gpt-oss-20b\nnote: mine\n")
+    with pytest.raises(RegistryError, match="keeps its target, floors and note"):
+        registry.load(overlay)
+
+
+def test_an_unknown_draft_of_an_entry_is_an_error_of_the_registry() -> None:
+    entry = registry.load(user=False).find("gpt-oss-20b")
+    with pytest.raises(RegistryError, match="no draft `x/y`"):
+        entry.draft("x/y")

@@ -15,7 +15,9 @@ def registry() -> Registry:
     return load(user=False)
 
 
-def resolved(registry: Registry, model: str, engine: str = "vllm", gpu: str | None = None, **options):
+def resolved(
+    registry: Registry, model: str, engine: str = "vllm", gpu: str | None = None, **options
+):
     hardware = parse(gpu, registry.gpus) if gpu else Hardware()
     return resolve(registry, Request(model=model, engine=engine, **options), hardware)
 
@@ -59,7 +61,9 @@ def test_a_release_below_the_floor_is_refused_with_the_reason_and_the_command(re
         ("qwen3-8b", "sglang", "0.5.10.post1", "0.5.11"),
     ],
 )
-def test_the_floor_itself_is_served_and_the_release_before_is_not(registry, model, engine, below, at):
+def test_the_floor_itself_is_served_and_the_release_before_is_not(
+    registry, model, engine, below, at
+):
     assert str(resolved(registry, model, engine, engine_version=at).version) == at
     with pytest.raises(EngineError):
         resolved(registry, model, engine, engine_version=below)
@@ -84,6 +88,7 @@ def test_the_block_size_is_the_trained_one_and_never_longer(registry):
 
 
 def test_high_load_gets_the_shorter_block_where_evidence_says_so(registry):
+    assert resolved(registry, "qwen3.5-27b").block_size == 16
     assert resolved(registry, "qwen3.5-27b", concurrency=1).block_size == 16
     high = resolved(registry, "qwen3.5-27b", concurrency=32)
     assert high.block_size == 8
@@ -91,7 +96,9 @@ def test_high_load_gets_the_shorter_block_where_evidence_says_so(registry):
 
 
 def test_a_recipe_for_a_card_needs_that_card(registry):
-    assert resolved(registry, "gpt-oss-20b", "sglang", engine_version="0.5.20").recipe.name == "sglang"
+    assert (
+        resolved(registry, "gpt-oss-20b", "sglang", engine_version="0.5.20").recipe.name == "sglang"
+    )
     on_b200 = resolved(registry, "gpt-oss-20b", "sglang", "B200", engine_version="0.5.20")
     assert on_b200.recipe.draft_attention_backend == "fa4"
     on_h100 = resolved(registry, "gpt-oss-20b", "sglang", "H100", engine_version="0.5.20")

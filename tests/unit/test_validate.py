@@ -212,7 +212,8 @@ def test_the_template_of_an_entry_is_valid(tmp_path: Path) -> None:
 def test_the_template_of_an_overlay_is_valid(tmp_path: Path) -> None:
     text = (templates_root() / "overlay.yaml").read_text(encoding="utf-8")
     entry = checked(tmp_path, "mine/qwen", text)
-    assert (entry.id, entry.name) == (ENTRY.id, "my-qwen")
+    assert (entry.id, entry.name) == (ENTRY.id, ENTRY.name)
+    assert "my-qwen" in entry.model.aliases
     assert entry.model.evidence == ENTRY.model.evidence
 
 

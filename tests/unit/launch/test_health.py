@@ -66,9 +66,7 @@ def test_503_is_not_ready_and_200_is(url: str) -> None:
     assert phases == ["compiling"]
 
 
-def test_a_proxy_of_the_environment_is_not_asked(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_of_the_environment_is_not_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
 

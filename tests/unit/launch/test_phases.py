@@ -8,7 +8,10 @@ from dflash_deploy.launch.phases import phase_of
 @pytest.mark.parametrize(
     ("line", "phase"),
     [
-        ("INFO [gpu_model_runner.py:2602] Starting to load model Qwen/Qwen3-8B...", "loading weights"),
+        (
+            "INFO [gpu_model_runner.py:2602] Starting to load model Qwen/Qwen3-8B...",
+            "loading weights",
+        ),
         ("Loading safetensors checkpoint shards:  50% Completed | 1/2", "loading weights"),
         ("[TP0] Load weight begin. avail mem=78.42 GB", "loading weights"),
         ("Using cache directory: /c/torch_compile_cache/d8 for vLLM's torch.compile", "compiling"),

@@ -1,0 +1,143 @@
+"""`list`, `show`, `plan`, `registry`: data on stdout, the rest on stderr, documented exit codes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+
+def test_list_is_one_line_a_model(dflash):
+    listed = dflash.run("list")
+    assert (listed.code, listed.err) == (0, "")
+    header, *rows = listed.out.splitlines()
+    assert header.split()[:4] == ["MODEL", "BLOCK", "VLLM", "SGLANG"]
+    assert any(row.startswith("gpt-oss-20b") for row in rows)
+    assert all(len(row) <= 80 for row in rows)
+
+
+def test_list_filters_by_name_and_engine(dflash):
+    assert len(dflash.run("list", "gpt-oss").out.splitlines()) == 3
+    local = dflash.run("list", "--engine", "transformers", "--json")
+    names = {model["name"] for model in json.loads(local.out)["models"]}
+    assert "smollm2-135m" in names
+    assert "gpt-oss-20b" not in names
+
+
+def test_list_of_nothing_is_no_error(dflash):
+    listed = dflash.run("list", "no-such-model")
+    assert (listed.code, listed.out) == (0, "")
+    assert "dflash list" in listed.err
+
+
+def test_show_holds_the_published_table(dflash):
+    shown = dflash.run("show", "gemma-4-31b")
+    assert shown.code == 0
+    assert "8.59" in shown.out
+    assert "5.8x" in shown.out
+    assert "embedding" in shown.err
+
+
+def test_plan_prints_a_command_that_a_shell_splits_into_the_plans_argv(dflash):
+    command = dflash.run("plan", "gpt-oss-20b", "--engine", "vllm").out
+    plan = json.loads(dflash.run("plan", "gpt-oss-20b", "--engine", "vllm", "--format", "json").out)
+    words = shlex.split(command.replace("\\\n", ""))  # as a shell joins lines
+    env = dict(word.split("=", 1) for word in words[: len(plan["env"])])
+    assert env == plan["env"]
+    assert words[len(env) :] == plan["argv"]
+    assert all(choice["why"] for choice in plan["choices"])
+
+
+def test_an_older_release_gets_its_own_flags(dflash):
+    new = dflash.run("plan", "qwen3.5-27b", "-e", "sglang", "--engine-version", "0.5.23").out
+    old = dflash.run("plan", "qwen3-8b", "-e", "sglang", "--engine-version", "0.5.13.post1").out
+    assert "--cuda-graph-max-bs-decode" in new
+    assert "--mamba-radix-cache-strategy" in new
+    assert "--cuda-graph-max-bs 64" in old
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "hint"),
+    [
+        (("plan", "gpt-oss-2b"), 3, "gpt-oss-20b"),
+        (("show", "nothing-like-it-at-all"), 3, "dflash list"),
+        (("plan", "gpt-oss-20b", "--gpu", "H900"), 2, "H100"),
+        (("plan", "gpt-oss-20b", "--block-size", "64"), 2, "--block-size 8"),
+        (("plan", "gpt-oss-20b", "--engine-version", "0.19.0", "-e", "vllm"), 5, "uv pip install"),
+        (("plan", "gpt-oss-20b", "-e", "transformers"), 4, "--engine vllm"),
+        (("plan", "kimi-k2.5"), 4, "--trust-remote-code"),
+        (("plan", "gpt-oss-120b", "--gpu", "L4"), 4, "--gpu"),
+        (("list", "--registry", "/no/such/folder"), 3, None),
+        (("plan", "gpt-oss-20b", "--engine", "tgi"), 2, None),
+        (("plan",), 2, None),
+        (("nonsense",), 2, None),
+        (("serve", "gpt-oss-2b"), 3, "gpt-oss-20b"),
+        (("chat", "gpt-oss-2b"), 3, "gpt-oss-20b"),
+    ],
+)
+def test_a_wrong_word_is_one_line_a_hint_and_the_documented_code(dflash, argv, code, hint):
+    ended = dflash.run(*argv)
+    assert ended.code == code
+    assert ended.out == ""
+    assert "Traceback" not in ended.err
+    assert hint is None or hint in ended.err.split("hint:")[1]
+
+
+def test_an_error_as_json_has_a_stable_code(dflash):
+    ended = dflash.run("plan", "gpt-oss-2b", "--json")
+    assert ended.code == 3
+    assert json.loads(ended.out)["error"]["code"] == "unknown_model"
+
+
+def test_a_broken_entry_names_file_line_and_field(dflash, tmp_path):
+    file = tmp_path / "registry" / "models" / "me" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("aliases: [mine]\ntarget:\n  family: 7\n")
+    ended = dflash.run("registry", "check", str(tmp_path / "registry"))
+    assert ended.code == 3
+    assert f"{file}:3: target.family" in ended.err
+
+
+def test_check_lists_every_problem_of_an_overlay(dflash, tmp_path):
+    file = tmp_path / "registry" / "models" / "me" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "extends: openai/gpt-oss-20b\n"
+        "recipes:\n"
+        "  - {name: mine, when: {engine: vllm}, block_size: 99, why: w, source: s,"
+        " flags: [--config=/etc/passwd]}\n"
+    )
+    ended = dflash.run("registry", "check", str(tmp_path / "registry"), "--json")
+    assert ended.code == 3
+    messages = [problem["message"] for problem in json.loads(ended.out)["problems"]]
+    assert any("99" in message for message in messages)
+    assert any("--config" in message for message in messages)
+
+
+def test_the_schema_is_a_json_schema_that_closes_its_objects(dflash):
+    schema = json.loads(dflash.run("registry", "schema").out)
+    assert schema["$defs"]["Draft"]["additionalProperties"] is False
+
+
+def test_a_reader_that_goes_away_is_no_error(dflash):
+    command = (
+        f"{sys.executable} -m dflash_deploy registry schema | head -1; exit ${{PIPESTATUS[0]}}"
+    )
+    run = subprocess.run(
+        ["bash", "-c", command], env=dflash.env, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_an_overlay_in_the_users_folder_is_read(dflash, tmp_path):
+    folder = tmp_path / "config" / "dflash" / "registry" / "models" / "me"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(
+        "extends: openai/gpt-oss-20b\naliases: [ours]\n"
+        "recipes: [{name: ours, when: {engine: vllm}, block_size: 4, why: measured here, source: us}]\n"
+    )
+    plan = json.loads(dflash.run("plan", "ours", "-e", "vllm", "--json").out)
+    assert (plan["model"], plan["block_size"]) == ("openai/gpt-oss-20b", 4)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from dflash_deploy.errors import DFlashError, LaunchError, UsageError
+from dflash_deploy.measure.client import Delta, Usage, parse_event, request_body, stream_chat
+from dflash_deploy.plan import Endpoint
+from tests.unit.measure.conftest import Serve
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def test_tokens_are_the_servers_count_and_not_the_chunks(serve: Serve) -> None:
+    deltas = list(stream_chat(serve("vllm", ACCEPTANCE=4.0), HELLO, max_tokens=12))
+
+    with_text = [delta for delta in deltas if delta.content]
+    assert len(with_text) == 3
+    assert deltas[-1].usage == Usage(7, 12)
+    assert "".join(delta.content for delta in deltas).startswith("The quick brown fox")
+    assert [delta.finish_reason for delta in deltas if delta.finish_reason] == ["length"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_both_names_of_the_reasoning_are_read(serve: Serve, engine: str) -> None:
+    thinking = {"enable_thinking": True}
+
+    deltas = list(stream_chat(serve(engine), HELLO, max_tokens=4, template_kwargs=thinking))
+
+    assert [delta.reasoning for delta in deltas if delta.reasoning] == ["Hm."]
+
+
+def test_vllm_reports_on_the_request(serve: Serve) -> None:
+    endpoint = serve("vllm", flags=("--per-request-spec-decode-metrics", "summary"), ACCEPTANCE=4)
+
+    last = list(stream_chat(endpoint, HELLO, max_tokens=8))[-1]
+
+    assert last.metrics is not None
+    assert last.metrics["speculative_decoding"]["mean_acceptance_length"] == 4.0
+
+
+def test_sglang_reports_on_the_request(serve: Serve) -> None:
+    extra = {"return_spec_tokens_details": True}
+
+    last = list(stream_chat(serve("sglang"), HELLO, max_tokens=9, extra=extra))[-1]
+
+    assert last.metrics is not None
+    assert last.metrics["spec_tokens_details"]["spec_verify_ct"] == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (429, LaunchError, "limit of requests"),
+        (500, LaunchError, r"failed \(500\): the fake was told to answer so"),
+        (503, LaunchError, r"failed \(503\)"),
+        (400, UsageError, r"refused the request \(400\): the fake"),
+    ],
+)
+def test_refusals_in_words(serve: Serve, status: int, kind: type[DFlashError], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        list(stream_chat(serve("vllm", STATUS=status), HELLO))
+
+
+def test_an_unknown_model(serve: Serve) -> None:
+    endpoint = msgspec.structs.replace(serve("vllm"), model="other/model")
+
+    with pytest.raises(UsageError, match="does not serve other/model") as caught:
+        list(stream_chat(endpoint, HELLO))
+
+    assert caught.value.hint == f"curl {endpoint.base_url}/v1/models"
+    assert caught.value.detail == "The model `other/model` does not exist."
+
+
+def test_a_key_is_taken_by_its_name(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "right")
+    monkeypatch.setenv("MINE", "right")
+    endpoint = serve("vllm", key_env="MINE")
+
+    assert list(stream_chat(endpoint, HELLO, max_tokens=2))
+    with pytest.raises(UsageError, match="wants an API key"):
+        list(stream_chat(msgspec.structs.replace(endpoint, api_key_env=None), HELLO))
+
+
+def test_an_answer_that_breaks_off(serve: Serve) -> None:
+    answer = stream_chat(serve("vllm", BREAK_STREAM=1), HELLO)
+
+    assert next(answer).content
+    with pytest.raises(LaunchError, match="broke off"):
+        list(answer)
+
+
+def test_nobody_listens() -> None:
+    with pytest.raises(LaunchError, match="No server answers") as caught:
+        list(stream_chat(Endpoint("http://127.0.0.1:9", "m", "vllm"), HELLO))
+
+    assert caught.value.exit_code == 7
+
+
+def test_what_is_not_given_is_left_to_the_server() -> None:
+    body = request_body(Endpoint("http://x", "m", "vllm"), HELLO, temperature=0.0)
+
+    assert body == {"model": "m", "messages": HELLO, "temperature": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("data", "delta"),
+    [
+        ('{"choices": [{"delta": {"content": null, "role": "assistant"}}]}', Delta()),
+        (
+            '{"choices": [{"delta": {"reasoning": "a", "reasoning_content": "a"}}]}',
+            Delta(reasoning="a"),
+        ),
+        ('{"choices": [], "usage": null}', Delta()),
+        (
+            '{"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}',
+            Delta(usage=Usage(1, 2)),
+        ),
+    ],
+)
+def test_events(data: str, delta: Delta) -> None:
+    assert parse_event(data) == delta
+
+
+def test_an_error_in_the_middle_of_a_stream() -> None:
+    with pytest.raises(LaunchError, match="EngineDead"):
+        parse_event('{"error": {"message": "EngineDead", "code": 500}}')
+    with pytest.raises(LaunchError, match="not JSON"):
+        parse_event("<html>")
