@@ -13,7 +13,7 @@ import msgspec
 
 from dflash_deploy.errors import RegistryError, UnknownModel
 from dflash_deploy.resources import registry_root
-from dflash_deploy.schema import Draft, Engine, Gpu, GpuCatalogue, Model, Target
+from dflash_deploy.schema import Draft, Engine, Gpu, GpuCatalogue, Model, Recipe, Target
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ class Entry:
     model: Model
     files: tuple[str, ...]
     layer: str
+    below: Entry | None = None
+    """The entry that this one extends."""
 
     @property
     def target(self) -> Target:
@@ -40,6 +42,20 @@ class Entry:
     def name(self) -> str:
         """What a user types for it: its first alias."""
         return self.model.aliases[0] if self.model.aliases else self.id
+
+    @property
+    def own_recipes(self) -> list[Recipe]:
+        """Those of its own file, without the ones of the entry it extends."""
+        inherited = len(self.below.model.recipes) if self.below else 0
+        return self.model.recipes[: len(self.model.recipes) - inherited]
+
+    @property
+    def chain(self) -> Iterator[Entry]:
+        """This entry, then the one it extends, down to the shipped one."""
+        entry: Entry | None = self
+        while entry is not None:
+            yield entry
+            entry = entry.below
 
     def draft(self, draft_id: str | None) -> Draft:
         if draft_id is None:
@@ -185,7 +201,7 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
         evidence=[*model.evidence, *below.model.evidence],
         cautions=[*below.model.cautions, *model.cautions],
     )
-    entry = replace(below, model=merged, files=(file, *below.files), layer=over.layer)
+    entry = replace(below, model=merged, files=(file, *below.files), layer=over.layer, below=below)
     return {**entries, below.id: entry}
 
 

@@ -14,7 +14,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from dflash_deploy.errors import EngineError, Unsupported, UsageError
+from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.schema import (
@@ -30,6 +30,7 @@ from dflash_deploy.schema import (
     When,
 )
 from dflash_deploy.status import status
+from dflash_deploy.validate import problems
 
 DEFAULT_CONCURRENCY = 64
 EMBEDDED_CONCURRENCY = 4
@@ -107,6 +108,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     this hardware) and EngineError (a release below the entry's floor).
     """
     entry = registry.find(request.model)
+    check_foreign(entry, registry)
     engine = registry.engines[request.engine]
     version, release = choose_version(entry, engine, request)
     thinking, mode = choose_thinking(entry)
@@ -129,6 +131,14 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         rejected=tuple(rejected),
         warnings=tuple(warnings(entry, engine, version, request, seen)),
     )  # fmt: skip
+
+
+def check_foreign(entry: Entry, registry: Registry) -> None:
+    """An entry from elsewhere is not trusted: nothing of it is used while anything is wrong."""
+    if entry.layer == "shipped":
+        return
+    for problem in problems([entry], registry.engines):
+        raise RegistryError(str(problem), hint="dflash registry check")
 
 
 def choose_version(entry: Entry, engine: Engine, request: Request) -> tuple[Version, Choice]:

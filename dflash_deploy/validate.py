@@ -138,9 +138,17 @@ def _check_recipes(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
 
 
 def _check_reach(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    """A layer may put its recipe in front of another's; within one, each must be reachable."""
     releases = Releases.of(engines)
+    for layer in entry.chain:
+        yield from _unreachable(layer.own_recipes, engines, releases)
+
+
+def _unreachable(
+    recipes: list[Recipe], engines: Mapping[str, Engine], releases: Releases
+) -> _Found:
     earlier: list[Recipe] = []
-    for recipe in entry.model.recipes:
+    for recipe in recipes:
         where = f"recipe `{recipe.name}`"
         if not _is_checkable(recipe, engines):
             continue  # what is wrong with it is said elsewhere
@@ -163,9 +171,8 @@ def _is_checkable(recipe: Recipe, engines: Mapping[str, Engine]) -> bool:
 
 def _check_flags(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
     """Flags of entries that did not ship with this package pass each engine's allow-list."""
-    if entry.layer == "shipped":
-        return
-    for recipe in entry.model.recipes:
+    foreign = [layer for layer in entry.chain if layer.layer != "shipped"]
+    for recipe in (recipe for layer in foreign for recipe in layer.own_recipes):
         meant = [engine for name, engine in engines.items() if recipe.when.engine in (None, name)]
         for flag in recipe.flags:
             name = flag.partition("=")[0]

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -115,6 +116,10 @@ class EngineProcess:
     ) -> None:
         try:
             self.stop()
+        except KeyboardInterrupt:
+            self.kill()
+            self.wait()
+            raise
         finally:
             self.close()
 
@@ -151,13 +156,11 @@ def start(
     environ: Mapping[str, str] = os.environ,
     output: BinaryIO | None = None,
     grace: float = GRACE,
-    prepare: Callable[[Plan, Mapping[str, str]], Command] = with_secrets,
 ) -> EngineProcess:
     """Start the plan's engine; `executable` takes the place of the first word of its argv."""
-    command = prepare(plan, environ)
+    command = with_secrets(plan, environ)
     if executable:
-        argv = (str(executable), *command.argv[1:])
-        command = Command(argv, command.env, command.files, command.hidden)
+        command = replace(command, argv=(str(executable), *command.argv[1:]))
     process = EngineProcess(plan.engine, command, grace)
     process.run(output)
     return process

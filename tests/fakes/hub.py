@@ -40,7 +40,10 @@ class HubHandler(BaseHTTPRequestHandler):
             self._refuse(403, "GatedRepo", "Access to model org/gated is restricted.")
         elif path.startswith(f"/api/models/{SMALL}/tree/"):
             self._json([_listed(name, data) for name, data in FILES.items()])
-        elif path in (f"/api/models/{SMALL}/revision/main", f"/api/models/{SMALL}/revision/{COMMIT}"):
+        elif path in (
+            f"/api/models/{SMALL}/revision/main",
+            f"/api/models/{SMALL}/revision/{COMMIT}",
+        ):
             names = [{"rfilename": name} for name in FILES]
             self._json({"_id": "1", "id": SMALL, "sha": COMMIT, "siblings": names})
         elif path.startswith(f"/api/models/{SMALL}/revision/"):

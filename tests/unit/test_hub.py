@@ -287,7 +287,11 @@ def test_a_snapshot_has_what_an_engine_reads_and_no_second_copy(
 @pytest.mark.parametrize(
     ("weights", "words", "hint"),
     [
-        (WeightsSource("org/nothing", "bf16"), "does not exist on the hub, or is private", "hf auth"),
+        (
+            WeightsSource("org/nothing", "bf16"),
+            "does not exist on the hub, or is private",
+            "hf auth",
+        ),
         (WeightsSource("org/gated", "bf16"), "org/gated is gated", "huggingface.co/org/gated"),
         (WeightsSource("org/small", "bf16", "v9"), "has no revision v9", "commits/main"),
         (WeightsSource("not a name", "bf16"), "is not a repository's name", None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_deploy.errors import EngineError, UnknownModel, Unsupported, UsageError
+from dflash_deploy.errors import EngineError, RegistryError, UnknownModel, Unsupported, UsageError
 from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.registry import Registry, load
 from dflash_deploy.resolve import Request, resolve
@@ -155,3 +155,14 @@ def test_gemma_on_vllm_carries_its_warning_and_sglang_comes_first(registry):
     assert any("embedding" in line for line in resolved(registry, "gemma-4-31b").warnings)
     on_sglang = resolved(registry, "gemma-4-31b", "sglang")
     assert not any("embedding" in line for line in on_sglang.warnings)
+
+
+def test_nothing_of_a_foreign_entry_is_used_while_anything_is_wrong_with_it(tmp_path):
+    file = tmp_path / "models" / "me" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    text = "extends: openai/gpt-oss-20b\nrecipes: [{{name: mine, when: {{engine: vllm}}, flags: [{}], why: w, source: s}}]\n"
+    file.write_text(text.format("--chat-template=/tmp/evil"))
+    with pytest.raises(RegistryError, match="--chat-template"):
+        resolved(load(tmp_path, user=False), "gpt-oss-20b")
+    file.write_text(text.format("--moe-backend=triton"))
+    assert resolved(load(tmp_path, user=False), "gpt-oss-20b").recipe.name == "mine"
