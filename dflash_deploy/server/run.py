@@ -22,6 +22,7 @@ from dflash_deploy.server.metrics import Metrics
 from dflash_deploy.server.scheduler import Scheduler
 from dflash_deploy.server.settings import Settings
 from dflash_deploy.server.text import Text
+from dflash_deploy.server.worker import Worker
 from dflash_deploy.speculative.types import Decoder
 
 GRACE = 1  # second for responses to end after a signal, and again for the cycle that runs
@@ -31,8 +32,9 @@ def run(settings: Settings) -> int:
     """Serve; 0 after SIGTERM, 130 after Ctrl-C. Raises DFlashError if it cannot start."""
     # A taken port should not be found out after minutes of loading.
     listener = bind(settings.host, settings.port)
-    text, decoder = load(settings)
-    return serve(settings, text, decoder, listener)
+    worker = Worker()
+    text, decoder = worker.submit(lambda: load(settings)).result()
+    return serve(settings, text, decoder, listener, worker)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -53,8 +55,10 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(settings: Settings, text: Text, decoder: Decoder, listener: socket.socket) -> int:
-    """Run the HTTP server and the decode thread around one loaded decoder."""
+def serve(
+    settings: Settings, text: Text, decoder: Decoder, listener: socket.socket, worker: Worker
+) -> int:
+    """Run the HTTP server here, and the decoding of one loaded decoder in the worker."""
     metrics = Metrics(settings.names[0], decoder.block_size)
     scheduler = Scheduler(
         decoder, metrics, max_active=settings.max_num_seqs, max_waiting=settings.max_queue
@@ -63,7 +67,7 @@ def serve(settings: Settings, text: Text, decoder: Decoder, listener: socket.soc
     intake = Intake(settings.names, limit, text, settings.default_chat_template_kwargs)
     app = create_app(Service(intake, scheduler, metrics, settings.api_key))
     server = Server(app, settings, scheduler, url(settings.host, listener))
-    scheduler.start()
+    scheduler.start(worker)
     try:
         asyncio.run(server.serve(sockets=[listener]))
     except OSError as error:  # listening is where two programs that bound the same port meet

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from concurrent.futures import Future, wait
 
 from dflash_deploy.server.api_error import ApiError, decoding_failed, queue_full, shutting_down
 from dflash_deploy.server.metrics import Metrics
 from dflash_deploy.server.sequence import Chunk, Report, RequestState
+from dflash_deploy.server.worker import Worker
 from dflash_deploy.speculative.types import Decoder
 
 log = logging.getLogger(__name__)
@@ -17,7 +19,7 @@ log = logging.getLogger(__name__)
 class Scheduler:
     """First come, first served into `max_active` places, then round-robin, one cycle at a time.
 
-    torch runs in the decode thread alone. `submit`, `abandon` and `stop` may be called from any
+    Decoding runs in one worker's thread. `submit`, `abandon` and `stop` may be called from any
     other. A request hears of its progress, and of its failure, through its `post`.
     """
 
@@ -32,10 +34,11 @@ class Scheduler:
         self._active: list[RequestState] = []
         self._stopping = False
         self._wake = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
+        self._decoding: Future[None] | None = None
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, worker: Worker) -> None:
+        """Decode in the worker's thread, until `stop`."""
+        self._decoding = worker.submit(self._run)
 
     def stop(self) -> None:
         """Refuse new requests and answer all others 503; returns at once, a cycle may still run."""
@@ -51,13 +54,12 @@ class Scheduler:
             self._wake.notify()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the decode thread; false if it is still inside a cycle after `timeout`."""
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        """Wait for the decoding to end; false if it is still inside a cycle after `timeout`."""
+        return self._decoding is None or bool(wait([self._decoding], timeout).done)
 
     @property
     def healthy(self) -> bool:
-        return self._thread.is_alive() and not self._stopping
+        return self._decoding is not None and not self._stopping
 
     def submit(self, request: RequestState) -> None:
         """Queue it. Raises ApiError: 429 if the queue is full, 503 when shutting down or dead."""
@@ -84,6 +86,9 @@ class Scheduler:
             while self._admit():
                 for request in tuple(self._active):
                     self._turn(request)
+        except Exception:
+            log.exception("decoding ended by itself")
+            raise
         finally:  # told to, or by a bug of its own: either way nobody waits for ever
             self.stop()
             for request in tuple(self._active):

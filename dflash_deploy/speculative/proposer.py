@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from dflash_deploy.speculative.cache import KVCache
+from dflash_deploy.speculative.draft_head import QuantizedHead, quantizable
 from dflash_deploy.speculative.model import DraftModel
 from dflash_deploy.speculative.sampling import Chooser, Proposal
 from dflash_deploy.speculative.target import Target
@@ -19,6 +20,8 @@ class Proposer:
         self._target = target
         masked = torch.tensor([draft.config.mask_token_id], device=target.device)
         self._mask_embedding = target.embed(masked)
+        weight = target.head_weight()
+        self._head = QuantizedHead(weight) if quantizable(weight) else target.head
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -41,5 +44,5 @@ class Proposer:
         masks = self._mask_embedding.expand(count, -1)
         embedded = torch.cat((self._target.embed(start), masks))
         hidden = self._draft(embedded * self._draft.config.embedding_scale, state)[1:]
-        logits = self._draft.shape_logits(self._target.head(hidden))
+        logits = self._draft.shape_logits(self._head(hidden))
         return self._draft.propose(hidden, logits, anchor, chooser)

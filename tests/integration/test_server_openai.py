@@ -199,7 +199,7 @@ def test_speculation_gives_the_tokens_of_plain_decoding_and_says_what_it_saved(c
 def test_counters_grow_by_what_the_answer_reports(client: OpenAI, demo: str):
     def counter(name: str) -> float:
         text = httpx.get(f"{demo}/metrics").text
-        found = re.search(rf"^vllm:{name}_total{{[^}}]*}} (\S+)$", text, re.M)
+        found = re.search(rf"^vllm:{name}_total{{[^}}]*}} (\S+)$", text, re.MULTILINE)
         return float(found[1])
 
     names = ("drafts", "draft_tokens", "accepted_tokens")
@@ -276,7 +276,7 @@ def test_a_client_that_leaves_frees_the_decoder(demo: str, client: OpenAI):
         httpx.post(f"{demo}/v1/completions", json=body, timeout=0.5)
     end = time.monotonic() + 5
     while not re.search(
-        r"^vllm:num_requests_running{.*} 0\.0$", httpx.get(f"{demo}/metrics").text, re.M
+        r"^vllm:num_requests_running{.*} 0\.0$", httpx.get(f"{demo}/metrics").text, re.MULTILINE
     ):
         assert time.monotonic() < end
         time.sleep(0.02)

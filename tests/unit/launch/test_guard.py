@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -73,6 +74,18 @@ def test_the_grace_period_ends_with_sigkill() -> None:
 
     assert started.wait(5) == 137
     assert 0.25 < time.monotonic() - began < 2.5
+
+
+def test_a_killed_guard_takes_the_engine_with_it() -> None:
+    started = run("/bin/sh", "-c", "echo up; exec sleep 60")
+    assert started.stdout is not None
+    started.stdout.readline()
+
+    started.send_signal(signal.SIGKILL)
+    started.wait(5)
+
+    # the output ends when its last writer has: the engine
+    assert started.stdout.read() == b""
 
 
 def test_files_with_secrets_are_removed_at_the_end(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from dflash_deploy.launch.phases import phase_of
         ("Capturing CUDA graphs (decode, FULL):  12%", "capturing CUDA graphs"),
         ("Capturing batches (bs=4 avail_mem=51.60 GB):   0%", "capturing CUDA graphs"),
         ("INFO:     Started server process [4241]", "starting the server"),
+        ("loading draft /weights/draft", "loading the draft"),
         ("INFO: 127.0.0.1 - GET /health 200 OK", None),
     ],
 )

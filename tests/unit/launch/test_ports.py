@@ -51,3 +51,19 @@ def test_a_free_port_passes(host: str) -> None:
 def test_a_foreign_address_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"192\.0\.2\.1 is not an address of this machine"):
         check_port("192.0.2.1", 8000)
+
+
+def test_a_server_that_has_just_ended_does_not_hold_its_port() -> None:
+    with socket.socket() as server:
+        # as every server here does, and both sides of this question must
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted, _ = server.accept()
+            # the side that closes first keeps the connection in TIME_WAIT
+            accepted.close()
+            client.recv(1)
+
+    check_port("127.0.0.1", port)

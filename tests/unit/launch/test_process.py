@@ -74,3 +74,12 @@ def test_python_engines_do_not_hold_their_lines_back() -> None:
         process.wait(5)
 
         assert process.tail == ("1",)
+
+
+def test_the_terminals_ctrl_c_does_not_reach_the_engine() -> None:
+    a_plan = plan("vllm", argv=(sys.executable, "-c", "import os; print(os.getsid(0))"))
+
+    with start(a_plan) as process:
+        process.wait(5)
+
+        assert process.tail != (str(os.getsid(0)),)

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import httpx
 import msgspec
 import pytest
 
 from dflash_deploy.errors import DFlashError, LaunchError, UsageError
-from dflash_deploy.measure.client import Delta, Usage, parse_event, request_body, stream_chat
+from dflash_deploy.measure.client import (
+    Delta,
+    Usage,
+    _deltas,
+    parse_event,
+    request_body,
+    stream_chat,
+)
 from dflash_deploy.plan import Endpoint
 from tests.unit.measure.conftest import Serve
 
@@ -127,3 +135,11 @@ def test_an_error_in_the_middle_of_a_stream() -> None:
         parse_event('{"error": {"message": "EngineDead", "code": 500}}')
     with pytest.raises(LaunchError, match="not JSON"):
         parse_event("<html>")
+
+
+def test_an_answer_that_ends_without_its_last_word_is_not_whole() -> None:
+    event = 'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'
+
+    assert list(_deltas(httpx.Response(200, text=event + "data: [DONE]\n\n"))) == [Delta("a")]
+    with pytest.raises(LaunchError, match="the answer has no end"):
+        list(_deltas(httpx.Response(200, text=event)))

@@ -16,6 +16,7 @@ from dflash_deploy.server.metrics import Metrics
 from dflash_deploy.server.run import bind, url
 from dflash_deploy.server.scheduler import Scheduler
 from dflash_deploy.server.text import SamplingDefaults
+from dflash_deploy.server.worker import Worker
 from dflash_deploy.speculative.types import Sampling, Step
 
 EOS = 256
@@ -129,7 +130,7 @@ def running(
     app = create_app(Service(intake, scheduler, metrics, api_key))
     http = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=lambda: http.run(sockets=[listener]), daemon=True)
-    scheduler.start()
+    scheduler.start(Worker())
     thread.start()
     try:
         server.wait_until(lambda: http.started)

@@ -34,7 +34,9 @@ def events(response):
 
 
 def metric(client, name):
-    found = re.search(rf"^{re.escape(name)}{{[^}}]*}} (\S+)$", client.get("/metrics").text, re.M)
+    found = re.search(
+        rf"^{re.escape(name)}{{[^}}]*}} (\S+)$", client.get("/metrics").text, re.MULTILINE
+    )
     return float(found[1])
 
 

@@ -13,6 +13,7 @@ from dflash_deploy.errors import LaunchError, Unsupported
 from dflash_deploy.server.__main__ import main
 from dflash_deploy.server.run import bind, serve, url
 from dflash_deploy.server.settings import Settings
+from dflash_deploy.server.worker import Worker
 from tests.unit.server.fakes import ByteText, ScriptedDecoder
 
 ROOT = Path(__file__).parents[3]
@@ -20,9 +21,10 @@ SERVE = """
 import sys, time
 from dflash_deploy.server.run import bind, serve
 from dflash_deploy.server.settings import Settings
+from dflash_deploy.server.worker import Worker
 from tests.unit.server.fakes import ByteText, ScriptedDecoder
 decoder = ScriptedDecoder(lambda prompt, sampling: b"x" * 4000, delay=float(sys.argv[1]))
-sys.exit(serve(Settings(model="model"), ByteText(), decoder, bind("127.0.0.1", 0)))
+sys.exit(serve(Settings(model="model"), ByteText(), decoder, bind("127.0.0.1", 0), Worker()))
 """
 
 
@@ -85,7 +87,7 @@ def test_a_port_that_is_taken_while_loading_is_found_when_listening():
     other = bind("127.0.0.1", port)
     other.listen()
     with pytest.raises(LaunchError, match="taken") as caught:
-        serve(Settings(model="m", port=port), ByteText(), ScriptedDecoder(), ours)
+        serve(Settings(model="m", port=port), ByteText(), ScriptedDecoder(), ours, Worker())
     assert caught.value.exit_code == 7
     other.close()
 
@@ -109,7 +111,13 @@ def test_localhost_is_where_127_0_0_1_finds_it():
 
 def test_a_context_longer_than_the_models_is_unsupported():
     with bind("127.0.0.1", 0) as listener, pytest.raises(Unsupported, match="4096 tokens"):
-        serve(Settings(model="m", max_model_len=5000), ByteText(), ScriptedDecoder(), listener)
+        serve(
+            Settings(model="m", max_model_len=5000),
+            ByteText(),
+            ScriptedDecoder(),
+            listener,
+            Worker(),
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dflash_deploy.server.api_error import ApiError
 from dflash_deploy.server.metrics import Metrics
 from dflash_deploy.server.scheduler import Scheduler
 from dflash_deploy.server.sequence import Job, RequestState
+from dflash_deploy.server.worker import Worker
 from dflash_deploy.speculative.types import Sampling
 from tests.unit.server.fakes import ByteText, ScriptedDecoder
 
@@ -38,7 +39,7 @@ def start():
     def start(decoder, max_active=4, max_waiting=32):
         metrics = Metrics("m", decoder.block_size)
         scheduler = Scheduler(decoder, metrics, max_active=max_active, max_waiting=max_waiting)
-        scheduler.start()
+        scheduler.start(Worker())
         made.append(scheduler)
         return scheduler, metrics
 
@@ -194,3 +195,17 @@ def test_the_last_news_comes_after_the_counters(start):
     assert client.ended.wait(5)
     assert 'vllm:generation_tokens_total{engine="0",model_name="m"} 9.0' in seen[0]
     assert 'vllm:num_requests_running{engine="0",model_name="m"} 0.0' in seen[0]
+
+
+def test_a_bug_in_the_scheduler_itself_leaves_nobody_waiting(start, caplog):
+    class Broken(ScriptedDecoder):
+        def generate(self, *args, **kwargs):
+            raise SystemExit
+
+    scheduler, _ = start(Broken())
+    client = Client("a")
+    scheduler.submit(client.state)
+    assert client.ended.wait(5)
+    assert client.news[-1].status == 503
+    assert scheduler.join(5)
+    assert not scheduler.healthy

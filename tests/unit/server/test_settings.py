@@ -12,11 +12,24 @@ def test_defaults_are_those_of_the_dataclass():
 
 
 def test_every_option_arrives():
-    argv = (
-        "--model m --revision r --draft d --draft-revision dr --block-size 8 --served-model-name a b"
-        " --host 0.0.0.0 --port 9 --api-key k --dtype bfloat16 --threads 2 --max-model-len 512"
-        " --max-num-seqs 1 --max-queue 0 --log-level debug"
-    ).split()
+    given = {
+        "model": "m",
+        "revision": "r",
+        "draft": "d",
+        "draft-revision": "dr",
+        "block-size": 8,
+        "host": "0.0.0.0",
+        "port": 9,
+        "api-key": "k",
+        "dtype": "bfloat16",
+        "threads": 2,
+        "max-model-len": 512,
+        "max-num-seqs": 1,
+        "max-queue": 0,
+        "log-level": "debug",
+    }
+    argv = [f"--{name}={value}" for name, value in given.items()]
+    argv += ["--served-model-name", "a", "b"]
     settings = parse([*argv, "--default-chat-template-kwargs", '{"enable_thinking": false}'], {})
     assert settings == Settings(
         model="m",

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from dflash_deploy.server.api_error import ApiError
@@ -20,6 +20,9 @@ def folder(tmp_path):
     tokenizer = Tokenizer(models.BPE(vocabulary, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     fast.chat_template = TEMPLATE
     fast.save_pretrained(tmp_path)
@@ -50,7 +53,8 @@ def test_the_generation_config_adds_ends_and_sampling(folder):
 def test_the_template_renders_with_options_and_special_tokens_count_once(folder):
     text = HubText(str(folder), None)
     messages = [{"role": "user", "content": "hi"}]
-    assert text.encode_chat(messages, {})[0] == 0
+    assert text.encode("hi")[0] == 0
+    assert text.encode_chat(messages, {}).count(0) == 1
     assert text.decode(text.encode_chat(messages, {})) == "hi"
     assert text.decode(text.encode_chat(messages, {"loud": True})) == "hi!"
 
