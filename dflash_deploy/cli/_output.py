@@ -5,6 +5,7 @@ rich is imported to draw on a terminal and for nothing else: a pipe gets aligned
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -55,13 +56,11 @@ def json(document: Any) -> None:
 def thought(part: str) -> None:
     """A piece of the model's reasoning: shown, and not part of the answer."""
     if part:
-        sys.stderr.write(_paint(part, "2"))
-        sys.stderr.flush()
+        _aside(_paint(part, "2"))
 
 
 def prompt(sign: str) -> None:
-    sys.stderr.write(_paint(sign, "1"))
-    sys.stderr.flush()
+    _aside(_paint(sign, "1"))
 
 
 def phase(name: str) -> None:
@@ -73,8 +72,14 @@ def on_terminal() -> bool:
 
 
 def note(line: str = "") -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    _aside(line + "\n")
+
+
+def _aside(part: str) -> None:
+    """To stderr, if anybody is still there: a server goes on when its terminal is gone."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(part)
+        sys.stderr.flush()
 
 
 def warning(line: str) -> None:

@@ -80,7 +80,7 @@ def fetch_target(wanted: Wanted) -> tuple[Wanted, Path]:
         except DownloadError as error:
             if position == len(choices):
                 raise
-            _output.note(f"{error.message} Taking {choices[position].name} instead.")
+            _output.note(f"{error.message}; taking {choices[position].name} instead")
         else:
             return replace(wanted, weights=weights.name), path
     raise LaunchError(f"{entry.name} has no weights that can be fetched")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -59,4 +60,4 @@ def serve(
     with running(wanted, engine_env=engine_env) as (plan, process, signals):
         ready(plan, process, gate=acceptance.value, timeout=timeout, json=json)
         code = process.wait()
-    raise typer.Exit(130 if signals else code)
+    raise typer.Exit(130 if signal.SIGINT in signals else code)

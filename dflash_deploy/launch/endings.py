@@ -11,17 +11,17 @@ from dflash_deploy.schema import EngineName
 NAMES: dict[EngineName, str] = {
     "vllm": "vLLM",
     "sglang": "SGLang",
-    "transformers": "The embedded engine",
+    "transformers": "the embedded engine",
 }
 SHOWN_LINES = 20
 HINTS = (
     (
         re.compile(r"CUDA out of memory|OutOfMemoryError|No available memory for the cache"),
-        "not enough GPU memory: lower --context or --concurrency, or see `dflash plan`",
+        "not enough GPU memory: lower --context or --concurrency, or add cards",
     ),
     (
         re.compile(r"unrecognized arguments|ambiguous option|no such option"),
-        "this release of the engine does not know that flag: `dflash doctor` shows its version",
+        "this release of the engine does not know that flag: see what comes after `--`",
     ),
     (re.compile(r"[Aa]ddress already in use"), "--port NNNN"),
     (
@@ -45,7 +45,7 @@ def died(engine: EngineName, code: int, lines: tuple[str, ...], when: str) -> La
     """The error for an engine that ended by itself; `when`: "before it was ready", say."""
     hints = (hint for pattern, hint in HINTS for line in lines if pattern.search(line))
     return LaunchError(
-        f"{NAMES[engine]} {in_words(code)} {when}.".replace(" .", "."),
+        f"{NAMES[engine]} {in_words(code)} {when}".rstrip(),
         hint=next(hints, None),
         detail="\n".join(lines[-SHOWN_LINES:]) or None,
     )

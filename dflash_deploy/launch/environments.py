@@ -48,7 +48,7 @@ def find_engine(
     if executable is None:
         where = f"in {env_dir / 'bin'} or on PATH" if env_dir else "on PATH"
         raise EngineError(
-            f"{NAMES[name]} was not found: there is no `{engine.executable}` {where}.",
+            f"{NAMES[name]} was not found: there is no `{engine.executable}` {where}",
             hint=f"uv pip install '{engine.distribution}=={engine.releases[-1].version}'",
         )
     version = from_metadata(executable, engine.distribution)
@@ -103,11 +103,11 @@ def _from_program(name: EngineName, engine: Engine, executable: Path) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise EngineError(
-            f"{executable} did not say its version within {VERSION_TIMEOUT:g} s.", hint=reinstall
+            f"{executable} did not say its version within {VERSION_TIMEOUT:g} s", hint=reinstall
         ) from error
     except OSError as error:
         raise EngineError(
-            f"{executable} cannot be run: {error.strerror}.", hint=reinstall
+            f"{executable} cannot be run: {error.strerror}", hint=reinstall
         ) from error
     version = parse_version(asked.stdout)
     if asked.returncode or version is None:
@@ -124,7 +124,7 @@ def _embedded() -> EngineInstall:
     missing = [name for name in LOCAL_MODULES if importlib.util.find_spec(name) is None]
     if missing:
         raise EngineError(
-            f"The embedded engine needs {', '.join(missing)}.",
+            f"the embedded engine needs {', '.join(missing)}",
             hint="pip install 'dflash-deploy[local]'",
         )
     return EngineInstall(Path(sys.executable), __version__)

@@ -78,7 +78,7 @@ def _pause(process: Starting, phase: str | None, seconds: float) -> None:
 def _check_alive(process: Starting) -> None:
     code = process.poll()
     if process.stop_asked:
-        raise Interrupted("Stopped before it was ready.")
+        raise Interrupted("stopped before it was ready")
     if code is not None:
         raise died(process.engine, code, process.tail, "before it was ready")
 

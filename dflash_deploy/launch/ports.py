@@ -58,12 +58,12 @@ def _explain(error: OSError, host: str, port: int) -> Exception:
         who = listener(port) or "another program"
         free = free_port(host, port)
         return PortTaken(
-            f"Port {port} is taken: {who} listens there.",
+            f"port {port} is taken: {who} listens there",
             hint=f"--port {free}" if free else "--port NNNN",
         )
     if error.errno == errno.EACCES:
-        return LaunchError(f"Port {port} is for the system's own services.", hint="--port 8000")
+        return LaunchError(f"port {port} is for the system's own services", hint="--port 8000")
     return UsageError(
-        f"{host} is not an address of this machine: {error.strerror or error}.",
+        f"{host} is not an address of this machine: {error.strerror or error}",
         hint="--host 127.0.0.1",
     )

@@ -40,7 +40,7 @@ def with_secrets(plan: Plan, environ: Mapping[str, str]) -> Command:
         value = environ.get(secret.taken_from)
         if not value:
             raise UsageError(
-                f"The environment variable {secret.taken_from} is not set.",
+                f"the environment variable {secret.taken_from} is not set",
                 hint=f"export {secret.taken_from}=...",
             )
         if secret.env:
@@ -58,7 +58,7 @@ def _config_file(plan: Plan, values: dict[str, str]) -> Path:
     given = (argument.partition("=")[0] for argument in plan.argv)
     if CONFIG_FLAG in given:
         raise UsageError(
-            "The engine takes one --config file, and the API key needs it.",
+            "the engine takes one --config file, and the API key needs it",
             hint="move the settings of that file onto the command line",
         )
     import yaml

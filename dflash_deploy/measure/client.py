@@ -112,7 +112,7 @@ def parse_event(data: str) -> Delta:
     except ValueError as error:
         raise _broken(f"not JSON: {data[:80]}") from error
     if "error" in event:
-        raise LaunchError(f"The server stopped answering: {message_of(data.encode())}")
+        raise LaunchError(f"the server stopped answering: {message_of(data.encode())}")
     choice: dict[str, Any] = next(iter(event.get("choices") or ()), {})
     delta, usage = choice.get("delta") or {}, event.get("usage")
     return Delta(
@@ -126,4 +126,4 @@ def parse_event(data: str) -> Delta:
 
 
 def _broken(why: str) -> LaunchError:
-    return LaunchError(f"The answer broke off: {why}.", hint="dflash logs")
+    return LaunchError(f"the answer broke off: {why}", hint="ask again; what the server printed says why")

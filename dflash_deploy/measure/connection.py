@@ -33,8 +33,8 @@ def connect(endpoint: Endpoint, *, read_timeout: float | None) -> httpx.Client:
 
 def unreachable(endpoint: Endpoint, error: Exception) -> LaunchError:
     return LaunchError(
-        f"No server answers at {endpoint.base_url}: {str(error) or type(error).__name__}.",
-        hint="dflash ps",
+        f"no server answers at {endpoint.base_url}: {str(error) or type(error).__name__}",
+        hint="dflash serve MODEL starts one",
     )
 
 
@@ -45,28 +45,28 @@ def refusal(endpoint: Endpoint, status: int, body: bytes) -> DFlashError:
         case 401 | 403:
             name = endpoint.api_key_env or "DFLASH_API_KEY"
             return UsageError(
-                f"{endpoint.base_url} wants an API key, or another one.",
-                hint=f"export {name}=..., and pass --api-key-env {name}",
+                f"{endpoint.base_url} wants an API key, or another one",
+                hint=f"export {name}=...",
                 detail=said,
             )
         case 404:
             return UsageError(
-                f"{endpoint.base_url} does not serve {endpoint.model}.",
+                f"{endpoint.base_url} does not serve {endpoint.model}",
                 hint=f"curl {endpoint.base_url}/v1/models",
                 detail=said,
             )
         case 429:
             return LaunchError(
-                "The server is at its limit of requests.",
+                "the server is at its limit of requests",
                 hint="try again in a moment, or restart it with a higher --concurrency",
                 detail=said,
             )
         case _ if status >= 500:
             return LaunchError(
-                f"The server failed ({status}): {said or 'it did not say why'}",
-                hint="dflash logs",
+                f"the server failed ({status}): {said or 'it did not say why'}",
+                hint="what the server printed says more",
             )
-    return UsageError(f"The server refused the request ({status}): {said or 'no reason given'}")
+    return UsageError(f"the server refused the request ({status}): {said or 'no reason given'}")
 
 
 def message_of(body: bytes) -> str | None:

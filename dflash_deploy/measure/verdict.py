@@ -35,20 +35,22 @@ def verdict(
     """Judge a check against the registry's evidence, if there is any."""
     length = acceptance.length
     if acceptance.drafts == 0:
-        return Verdict("inactive", "Speculation is off: the server drafted nothing.", INACTIVE)
+        return Verdict("inactive", "speculation is off: the server drafted nothing", INACTIVE)
     if length is None:
-        return Verdict("unseen", f"Speculation cannot be seen: {acceptance.method}.", UNSEEN)
-    measured = f"Acceptance length {length:.2f}"
+        return Verdict("unseen", f"speculation cannot be seen: {acceptance.method}", UNSEEN)
+    measured = f"acceptance length {length:.2f}"
     if length < COLLAPSED:
-        message = f"{measured}: the draft runs, and almost nothing of it is accepted."
+        message = f"{measured}: the draft runs, and almost nothing of it is accepted"
         return Verdict("collapsed", message, _causes(thinking))
     if expectation is None:
-        return Verdict("fine", f"{measured}; nothing is published to compare it with.")
+        return Verdict("fine", f"{measured}; nothing is published to compare it with")
     expected = f"{expectation.acceptance_length:.2f} ({expectation.source})"
+    below = length < expectation.acceptance_length
     if length < LOW * expectation.acceptance_length:
-        message = f"{measured}, less than half of the {expected} expected."
+        message = f"{measured}, less than half of the lowest on record, {expected}"
         return Verdict("low", message, _causes(thinking))
-    return Verdict("fine", f"{measured}; expected from {expected} on.")
+    than = "somewhat below" if below else "no less than"
+    return Verdict("fine", f"{measured}, {than} the lowest on record, {expected}")
 
 
 INACTIVE = (

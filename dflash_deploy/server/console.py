@@ -13,9 +13,9 @@ def say(line: str) -> None:
 
 
 def set_up_logging(level: str) -> None:
+    # Libraries have their say at debug; otherwise only when something is wrong.
+    others = logging.DEBUG if level == "debug" else logging.WARNING
     logging.basicConfig(
-        level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+        level=others, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
-    if level != "debug":  # libraries' running commentary
-        for name in ("uvicorn.error", "httpx", "transformers"):
-            logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("dflash_deploy").setLevel(level.upper())

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dflash_deploy.errors import Unsupported
+from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.speculative.model import DraftModel
 from dflash_deploy.speculative.proposer import Proposer
@@ -36,9 +37,7 @@ class SpeculativeDecoder:
             check_fit(draft.config, self._target.shape)
             self._block = _block_size(draft.config, block_size)
             with torch.inference_mode():
-                self._proposer = Proposer(draft, self._target)
-                self._proposer.prepare(self._block)
-                self._target.prepare(self._block)
+                self._proposer = Proposer(draft, self._target, self._block)
 
     @property
     def max_context(self) -> int:
@@ -62,7 +61,7 @@ class SpeculativeDecoder:
         if sampling.max_new_tokens < 1:
             return iter(())
         sequence = _Sequence(self._target, self._proposer if speculate else None, sampling)
-        return sequence.run(list(prompt_ids), self._block)
+        return sequence.run(list(prompt_ids))
 
 
 class _Sequence:
@@ -74,11 +73,11 @@ class _Sequence:
         self._sampling = sampling
         self._chooser = Chooser(sampling, target.device)
 
-    def run(self, prompt: list[int], block: int) -> Iterator[Step]:
+    def run(self, prompt: list[int]) -> Iterator[Step]:
         remaining = self._sampling.max_new_tokens
         # inference mode may not be held across a yield: the caller's code would run inside it
         with torch.inference_mode():
-            session, state, token = self._prefill(prompt, block)
+            session, state, token = self._prefill(prompt)
         step = Step((token,))
         while True:
             step = self._until_stop(step)
@@ -87,35 +86,38 @@ class _Sequence:
             if remaining == 0 or step.tokens[-1] in self._sampling.stop_token_ids:
                 return
             with torch.inference_mode():
-                step = self._cycle(session, state, step.tokens[-1], min(block, remaining))
+                step = self._cycle(session, state, step.tokens[-1], remaining)
 
-    def _prefill(self, prompt: list[int], block: int) -> tuple[Session, Any, int]:
-        taps = self._proposer.taps if self._proposer else ()
+    def _prefill(self, prompt: list[int]) -> tuple[Session, KVCache | None, int]:
         capacity = len(prompt) + self._sampling.max_new_tokens
-        session = self._target.open(capacity, block, taps)
+        proposer = self._proposer
+        if proposer is None:
+            session = self._target.open(capacity, (), ())
+        else:
+            session = self._target.open(capacity, proposer.widths, proposer.taps)
         rows = session.forward(self._tensor(prompt), 1)
         state = None
-        if self._proposer is not None and rows.features is not None:
-            state = self._proposer.open(capacity)
-            self._proposer.commit(state, rows.features, len(prompt))
+        if proposer is not None and rows.features is not None:
+            state = proposer.open(capacity)
+            proposer.commit(state, rows.features, len(prompt))
         return session, state, self._chooser.choose(rows.logits[-1])
 
-    def _cycle(self, session: Session, state: Any, anchor: int, rows: int) -> Step:
-        """Commit at most `rows` tokens behind `anchor`, the last token committed."""
-        if self._proposer is None or rows == 1:
+    def _cycle(self, session: Session, state: KVCache | None, anchor: int, remaining: int) -> Step:
+        """Commit at most `remaining` tokens behind `anchor`, the last token committed."""
+        if self._proposer is None or state is None or remaining == 1:
             logits = session.forward(self._tensor([anchor]), 1).logits
             return Step((self._chooser.choose(logits[-1]),))
-        proposal = self._proposer.propose(state, anchor, rows - 1, self._chooser)
+        proposal = self._proposer.propose(state, anchor, remaining - 1, self._chooser)
         start = session.length
         block = torch.cat((self._tensor([anchor]), proposal.tokens))
-        seen = session.forward(block, rows)
+        seen = session.forward(block, len(block))
         verdict = self._chooser.verify(seen.logits, proposal)
         committed = verdict.accepted + 1
         session.crop(start + committed)
         if seen.features is not None:
             self._proposer.commit(state, seen.features, committed)
         tokens = (*proposal.tokens[: verdict.accepted].tolist(), verdict.token)
-        return Step(tokens, drafted=rows - 1, accepted=verdict.accepted)
+        return Step(tokens, drafted=len(proposal.tokens), accepted=verdict.accepted)
 
     def _until_stop(self, step: Step) -> Step:
         for index, token in enumerate(step.tokens):

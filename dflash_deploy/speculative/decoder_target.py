@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from dflash_deploy.speculative.cache import Band, KVCache
 from dflash_deploy.speculative.layers import DecoderLayer, Heads, LayerWeights, Place, RMSNorm
-from dflash_deploy.speculative.linear import Linear, can_pack, pack_all
+from dflash_deploy.speculative.linear import Linear, linears
 from dflash_deploy.speculative.rope import STATIC_TYPES, Rope, rope_type
 from dflash_deploy.speculative.target import Rows, TargetShape, shape_of
 
@@ -70,19 +70,20 @@ class DecoderTarget(nn.Module):
     def head_weight(self) -> Tensor:
         return self.lm_head.weight
 
-    def prepare(self, rows: int) -> None:
-        if can_pack(self.embedding):
-            pack_all(self, rows)
+    def prepare(self, widths: Sequence[int]) -> None:
+        for linear in linears(self):
+            for rows in widths:
+                linear.pack(rows)
 
-    def open(self, capacity: int, rows: int, taps: Sequence[int]) -> DecoderSession:
-        return DecoderSession(self, capacity, rows, taps)
+    def open(self, capacity: int, widths: Sequence[int], taps: Sequence[int]) -> DecoderSession:
+        return DecoderSession(self, capacity, widths, taps)
 
 
 class DecoderSession:
-    """One sequence: its cache, and the mask of its blocks."""
+    """One sequence: its cache, and the masks of its blocks."""
 
     def __init__(
-        self, target: DecoderTarget, capacity: int, rows: int, taps: Sequence[int]
+        self, target: DecoderTarget, capacity: int, widths: Sequence[int], taps: Sequence[int]
     ) -> None:
         heads = target.heads
         self._target = target
@@ -92,8 +93,7 @@ class DecoderSession:
             dtype=target.dtype,
             device=target.device,
         )
-        self._rows = rows
-        self._band = self._mask_for(rows, capacity) if rows > 1 else None
+        self._bands = {rows: self._mask_for(rows, capacity) for rows in widths if rows > 1}
 
     @property
     def length(self) -> int:
@@ -138,9 +138,8 @@ class DecoderSession:
     def _mask(self, rows: int, start: int) -> Tensor | None:
         if rows == 1:
             return None
-        if rows == self._rows and self._band is not None:
-            return self._band.at(start)
-        return self._mask_for(rows, start).at(start)
+        band = self._bands.get(rows) or self._mask_for(rows, start)
+        return band.at(start)
 
     def _mask_for(self, rows: int, capacity: int) -> Band:
         return Band(

@@ -1,7 +1,7 @@
 """GGUF to a transformers folder, once: `python -m dflash_deploy.speculative.gguf SOURCE DEST`.
 
 The folder is what `load_target` and transformers read: config.json, model.safetensors in float32,
-the tokenizer and its chat template. Weights stay as the GGUF rounds them: dequantised, not restored.
+the tokenizer and its chat template. Weights stay as the GGUF rounded them: nothing is restored.
 """
 
 from __future__ import annotations
@@ -58,10 +58,19 @@ def _write(source: Path, folder: Path) -> None:
             detail=str(error),
         ) from error
     _agree_on_end(model, tokenizer)
+    _forget_quantization(model)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     for written in folder.iterdir():
         written.chmod(0o644)
+
+
+def _forget_quantization(model: Any) -> None:
+    """The tensors are plain float32 now: an engine told "gguf" would look for packed ones."""
+    model.hf_quantizer = None
+    model.is_quantized = False
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
 
 
 def _agree_on_end(model: Any, tokenizer: Any) -> None:

@@ -38,10 +38,11 @@ class HubTarget:
         weight: Tensor = self.model.get_output_embeddings().weight
         return weight
 
-    def prepare(self, rows: int) -> None:
+    def prepare(self, widths: Sequence[int]) -> None:
         """Nothing to prepare: transformers takes any number of rows."""
 
-    def open(self, capacity: int, rows: int, taps: Sequence[int]) -> HubSession:
+    def open(self, capacity: int, widths: Sequence[int], taps: Sequence[int]) -> HubSession:
+        del capacity, widths  # its cache grows, and its masks are made at each step
         return HubSession(self, taps)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dflash_deploy.speculative.cache import KVCache
-from dflash_deploy.speculative.linear import Linear
+from dflash_deploy.speculative.linear import Linear, linears
 from dflash_deploy.speculative.rope import interleave, rotate
 
 
@@ -131,6 +131,11 @@ class DecoderLayer(nn.Module):
         self.attention = Attention(weights, heads, eps, index)
         self.post_norm = RMSNorm(weights["post_attention_layernorm"], eps)
         self.mlp = MLP(weights)
+
+    def round(self) -> None:
+        """Compute the large products in 8 bits from now on, where the device can."""
+        for linear in (*linears(self.attention), *linears(self.mlp)):
+            linear.round()
 
     def forward(self, x: Tensor, place: Place) -> Tensor:
         x = x + self.attention(self.input_norm(x), place)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from dflash_deploy.speculative.rounded import RoundedProduct, can_round
 
 
 def can_pack(weight: Tensor) -> bool:
@@ -34,31 +36,40 @@ class Linear(nn.Module):
         super().__init__()
         self.register_buffer("weight", weight.contiguous())
         self.register_buffer("bias", None if bias is None else bias.contiguous())
-        self._packed: Tensor | None = None
-        self._rows = 0
+        self._packs: dict[int, Tensor] = {}
+        self._rounded: RoundedProduct | None = None
+
+    @property
+    def packed_rows(self) -> set[int]:
+        return set(self._packs)
 
     def pack(self, rows: int) -> None:
-        """Keep a second copy of the weight, packed for exactly `rows` rows."""
-        if rows > 1 and rows != self._rows and can_pack(self.weight):
-            self._packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)  # noqa: SLF001
-            self._rows = rows
+        """Keep another copy of the weight, packed for exactly `rows` rows."""
+        if rows > 1 and rows not in self._packs and can_pack(self.weight):
+            packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)  # noqa: SLF001
+            self._packs[rows] = packed
+
+    def round(self) -> None:
+        """Compute in 8 bits from now on, where the device can; else leave the layer as it is."""
+        if can_round(self.weight):
+            self._rounded = RoundedProduct(self.weight, self.bias)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        # moved or cast: the packed copy is not the weight any more
-        self._packed, self._rows = None, 0
+        # moved or cast: the copies are not the weight any more
+        self._packs, self._rounded = {}, None
         return super()._apply(fn, recurse)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[0] == self._rows:
-            product = torch.ops.mkl._mkl_linear(  # noqa: SLF001
-                x, self._packed, self.weight, self.bias, self._rows
-            )
-            return cast(Tensor, product)
-        return functional.linear(x, self.weight, self.bias)
+        if self._rounded is not None:
+            return self._rounded(x)
+        rows = x.shape[0]
+        packed = self._packs.get(rows)
+        if packed is None:
+            return functional.linear(x, self.weight, self.bias)
+        product = torch.ops.mkl._mkl_linear(x, packed, self.weight, self.bias, rows)  # noqa: SLF001
+        return cast(Tensor, product)
 
 
-def pack_all(module: nn.Module, rows: int) -> None:
-    """Pack every linear layer below `module` for blocks of `rows` rows."""
-    for child in module.modules():
-        if isinstance(child, Linear):
-            child.pack(rows)
+def linears(module: nn.Module) -> Iterator[Linear]:
+    """Every linear layer below `module`."""
+    return (child for child in module.modules() if isinstance(child, Linear))

@@ -1,4 +1,4 @@
-"""DFlash 2: the draft with a grouped dynamic convolution round each sublayer, and a path selector."""
+"""DFlash 2: a grouped dynamic convolution round each sublayer, and a path selector."""
 
 from __future__ import annotations
 
@@ -116,19 +116,23 @@ class PathSelector(nn.Module):
         gates = self.projection(hidden)
         successors = functional.embedding(best.indices, self.successors)
         tokens, weights, previous = [], [], best.indices.new_tensor(anchor)
+        greedy = chooser.temperature == 0
         for row in range(hidden.shape[0]):
             query = self.predecessors[previous] * gates[row]
             scores = (best.values[row] + successors[row] @ query).float()
-            if chooser.temperature == 0:
-                choice = scores.argmax()
-            else:
-                weights.append((scores / chooser.temperature).softmax(-1))
-                choice = torch.multinomial(weights[-1], 1, generator=chooser.generator)[0]
+            weights.append((scores if greedy else scores / chooser.temperature).softmax(-1))
+            choice = scores.argmax() if greedy else _draw(weights[-1], chooser)
             previous = best.indices[row, choice]
             tokens.append(previous)
-        if not weights:
-            return Proposal(torch.stack(tokens))
-        return Proposal(torch.stack(tokens), best.indices, torch.stack(weights))
+        chosen, chances = torch.stack(tokens), torch.stack(weights)
+        peaks = chances.amax(-1)
+        if greedy:
+            return Proposal(chosen, peaks)
+        return Proposal(chosen, peaks, best.indices, chances)
+
+
+def _draw(weights: Tensor, chooser: Chooser) -> Tensor:
+    return torch.multinomial(weights, 1, generator=chooser.generator)[0]
 
 
 class DraftModel2(DraftModel):

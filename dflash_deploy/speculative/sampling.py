@@ -18,13 +18,24 @@ NUCLEUS_GUESS = 256
 class Proposal:
     """Draft tokens, and for a sampled draft the distribution each was drawn from.
 
-    `support` and `weights` are [tokens, candidates]: ids and their probabilities. They are None for
-    a draft that always proposes its best token.
+    `peaks` [tokens] is the chance that the draft gives to its best token. `support` and `weights`
+    are [tokens, candidates]: ids and their probabilities. They are None for a draft that always
+    proposes its best token.
     """
 
     tokens: Tensor
+    peaks: Tensor
     support: Tensor | None = None
     weights: Tensor | None = None
+
+    def first(self, count: int) -> Proposal:
+        """The same for the first `count` tokens alone."""
+        return Proposal(
+            self.tokens[:count],
+            self.peaks[:count],
+            None if self.support is None else self.support[:count],
+            None if self.weights is None else self.weights[:count],
+        )
 
 
 @dataclass(frozen=True)
@@ -92,12 +103,12 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
 
 def _nucleus(weights: Tensor, top_p: float) -> Tensor:
     """Keep the fewest likeliest tokens whose probabilities reach `top_p`."""
-    best = weights.topk(min(NUCLEUS_GUESS, weights.shape[-1]))
-    if float(best.values.sum()) < top_p:
-        best = weights.sort(descending=True)
-    before = best.values.cumsum(-1) - best.values
-    kept = best.values.masked_fill(before >= top_p, 0)
-    return torch.zeros_like(weights).scatter_(0, best.indices, kept / kept.sum())
+    values, indices = weights.topk(min(NUCLEUS_GUESS, weights.shape[-1]))
+    if float(values.sum()) < top_p:
+        values, indices = weights.sort(descending=True)
+    before = values.cumsum(-1) - values
+    kept = values.masked_fill(before >= top_p, 0)
+    return torch.zeros_like(weights).scatter_(0, indices, kept / kept.sum())
 
 
 def _verify_greedy(logits: Tensor, proposal: Proposal) -> Verdict:

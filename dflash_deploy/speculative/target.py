@@ -36,7 +36,9 @@ class Rows:
 class Session(Protocol):
     """One sequence in one target."""
 
-    length: int
+    @property
+    def length(self) -> int:
+        """Positions stored."""
 
     def forward(self, ids: Tensor, logits: int) -> Rows:
         """Append ids [rows]; return the logits of the last `logits` rows."""
@@ -61,11 +63,11 @@ class Target(Protocol):
     def head_weight(self) -> Tensor:
         """The head's weight [vocab_size, hidden_size]."""
 
-    def prepare(self, rows: int) -> None:
-        """Get ready for blocks of `rows` rows."""
+    def prepare(self, widths: Sequence[int]) -> None:
+        """Get ready for blocks of these numbers of rows."""
 
-    def open(self, capacity: int, rows: int, taps: Sequence[int]) -> Session:
-        """Start a sequence of at most `capacity` positions, scratch for a block included."""
+    def open(self, capacity: int, widths: Sequence[int], taps: Sequence[int]) -> Session:
+        """Start a sequence of at most `capacity` positions, in blocks of these numbers of rows."""
 
 
 def shape_of(config: Any) -> TargetShape:

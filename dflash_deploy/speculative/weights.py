@@ -1,4 +1,4 @@
-"""A checkpoint's tensors, complete and of the right shape, or an error that names file and tensor."""
+"""A checkpoint's tensors, all there and in shape, or an error that names file and tensor."""
 
 from __future__ import annotations
 

@@ -63,6 +63,14 @@ def test_serve_starts_proves_and_stays_until_it_is_told_to_stop(
     report = json.loads(out)
     assert report["endpoint"]["base_url"] == f"http://127.0.0.1:{port}"
     assert report["verdict"]["state"] == "fine"
+    assert process.returncode == 0  # the engine's own, told to stop
+
+
+def test_ctrl_c_exits_130(dflash, port):
+    process = dflash.start("serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port))
+    wait_for("ready after", process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=15)
     assert process.returncode == 130
 
 

@@ -26,7 +26,7 @@ def test_an_error_carries_the_last_lines_and_the_likely_cause() -> None:
     error = died("vllm", 1, lines, "before it was ready")
 
     assert error.exit_code == 7
-    assert error.message == "vLLM ended with exit code 1 before it was ready."
+    assert error.message == "vLLM ended with exit code 1 before it was ready"
     assert error.detail == "\n".join(lines)
     assert error.hint is not None
     assert "not enough GPU memory" in error.hint

@@ -23,7 +23,7 @@ def taken(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
 def test_a_taken_port_names_its_owner_and_a_free_one(taken: tuple[str, int]) -> None:
     host, port = taken
 
-    with pytest.raises(PortTaken, match=f"Port {port} is taken: .*pid {os.getpid()}") as caught:
+    with pytest.raises(PortTaken, match=f"port {port} is taken: .*pid {os.getpid()}") as caught:
         check_port(host, port)
 
     assert caught.value.exit_code == 7

@@ -99,7 +99,7 @@ def test_an_answer_that_breaks_off(serve: Serve) -> None:
 
 
 def test_nobody_listens() -> None:
-    with pytest.raises(LaunchError, match="No server answers") as caught:
+    with pytest.raises(LaunchError, match="no server answers") as caught:
         list(stream_chat(Endpoint("http://127.0.0.1:9", "m", "vllm"), HELLO))
 
     assert caught.value.exit_code == 7

@@ -98,5 +98,5 @@ def test_metrics_switched_off_are_nothing_and_no_error(serve: Serve) -> None:
 
 
 def test_nobody_there_is_an_error_in_words() -> None:
-    with pytest.raises(LaunchError, match=r"No server answers at http://127\.0\.0\.1:9"):
+    with pytest.raises(LaunchError, match=r"no server answers at http://127\.0\.0\.1:9"):
         read_counters(Endpoint("http://127.0.0.1:9", "m", "vllm"))

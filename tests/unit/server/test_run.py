@@ -1,8 +1,10 @@
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import httpx
 import pytest
 
 from dflash_deploy.errors import LaunchError, Unsupported
+from dflash_deploy.server import run as run_module
 from dflash_deploy.server.__main__ import main
 from dflash_deploy.server.run import bind, serve, url
 from dflash_deploy.server.settings import Settings
@@ -26,6 +29,12 @@ from tests.unit.server.fakes import ByteText, ScriptedDecoder
 decoder = ScriptedDecoder(lambda prompt, sampling: b"x" * 4000, delay=float(sys.argv[1]))
 sys.exit(serve(Settings(model="model"), ByteText(), decoder, bind("127.0.0.1", 0), Worker()))
 """
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    # `main` sets it for torch: not for the tests that follow
+    monkeypatch.setenv("GOMP_SPINCOUNT", "10000")
 
 
 @pytest.fixture
@@ -139,6 +148,40 @@ def test_an_unreadable_model_is_a_line_and_the_errors_exit_code(tmp_path, capsys
     assert any(line.startswith("error: ") and str(folder) in line for line in err.splitlines())
     assert says in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("environ", "spins"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_openmp_spins_less_unless_the_user_says_otherwise(monkeypatch, environ, spins):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(sys.modules, "dflash_deploy.server.run", None)
+    main(["--model", "m"])
+    assert os.environ.get("GOMP_SPINCOUNT") == spins
+
+
+def test_loading_and_decoding_share_one_thread(monkeypatch):
+    threads = []
+    decoder = ScriptedDecoder()
+
+    def load(settings):
+        threads.append(threading.get_ident())
+        return ByteText(), decoder
+
+    def serve(settings, text, decoder, listener, worker):
+        listener.close()
+        threads.append(worker.submit(threading.get_ident).result(5))
+        return 0
+
+    monkeypatch.setattr(run_module, "load", load)
+    monkeypatch.setattr(run_module, "serve", serve)
+    assert run_module.run(Settings(model="m", port=0)) == 0
+    assert threads[0] == threads[1] != threading.get_ident()
 
 
 def test_without_the_extra_the_error_says_what_to_install(capsys, monkeypatch):

@@ -1,0 +1,34 @@
+import pytest
+import torch
+
+from dflash_deploy.speculative.cache import Band, KVCache
+
+CPU = torch.device("cpu")
+
+
+def test_writing_allocates_nothing_and_leaves_length_alone():
+    cache = KVCache((2, 1, 10, 4), dtype=torch.float32, device=CPU)
+    where = cache.keys.data_ptr()
+    rows = torch.ones(3, 1, 4)
+    cache.write(1, 5, rows, 2 * rows)
+    assert cache.length == 0
+    assert cache.capacity == 10
+    assert cache.keys.data_ptr() == where
+    assert cache.keys[1, 0, 5:8].eq(1).all()
+    assert cache.values[1, 0, 5:8].eq(2).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [None, 1, 3])
+@pytest.mark.parametrize("start", [0, 2, 7])
+def test_every_slice_is_the_mask_built_from_positions(causal, window, start):
+    rows, groups = 4, 2
+    band = Band(rows, groups, 9, causal=causal, window=window, dtype=torch.float32, device=CPU)
+    mask = band.at(start)
+    assert mask.shape == (groups * rows, start + rows)
+    for row in range(groups * rows):
+        position = start + row % rows
+        for key in range(start + rows):
+            seen = not (causal and key > position)
+            seen &= window is None or key > position - window
+            assert (mask[row, key] == 0) == seen
