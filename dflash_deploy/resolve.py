@@ -338,6 +338,6 @@ def warnings(
         if applies and (not caution.version or version in SpecifierSet(caution.version)):
             yield caution.message
     if seen == "untested":
-        yield f"{entry.name} on {request.engine} is untested: nobody published or measured a run"
+        yield f"{entry.name} on {request.engine} is untested: no figures are published or measured"
     if entry.target.gated:
         yield f"{entry.id} is gated: accept its licence on the hub and set HF_TOKEN"

@@ -11,7 +11,6 @@ from pathlib import Path
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import api_key_env
 from dflash_deploy.cli._planning import Wanted
-from dflash_deploy.errors import DFlashError, Interrupted
 from dflash_deploy.measure.client import Delta, stream_chat
 from dflash_deploy.measure.connection import served_models
 from dflash_deploy.plan import Endpoint
@@ -48,14 +47,9 @@ def with_server(wanted: Wanted, style: Style, *, engine_env: Path | None, timeou
     """Start a server for the conversation, and end it with it."""
     from dflash_deploy.cli._running import ready, running
 
-    with running(wanted, engine_env=engine_env, quiet=True) as (plan, process, signals):
+    with running(wanted, engine_env=engine_env, quiet=True) as (plan, process):
         endpoint = ready(plan, process, gate="warn", timeout=timeout)
-        try:
-            converse(endpoint, style, thinking_key=plan.thinking_key)
-        except DFlashError as error:
-            if signals:
-                raise Interrupted("interrupted") from error
-            raise
+        converse(endpoint, style, thinking_key=plan.thinking_key)
 
 
 def endpoint_at(url: str, served_name: str | None) -> Endpoint:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from dflash_deploy.errors import DFlashError
 
@@ -149,7 +149,7 @@ def bold(part: str) -> str:
     return _paint(part, "1", stream=sys.stdout)
 
 
-def _paint(part: str, code: str, *, stream: Any = sys.stderr) -> str:
-    if os.environ.get("NO_COLOR") or not stream.isatty():
+def _paint(part: str, code: str, *, stream: TextIO | None = None) -> str:
+    if os.environ.get("NO_COLOR") or not (stream or sys.stderr).isatty():
         return part
     return f"\x1b[{code}m{part}\x1b[0m"

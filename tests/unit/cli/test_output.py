@@ -1,0 +1,74 @@
+"""What is printed, where, and how it looks to a pipe and to a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from dflash_deploy.cli import _output
+from dflash_deploy.errors import Unsupported
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_error_is_a_line_its_evidence_and_a_hint(capsys):
+    _output.error(Unsupported("no room", hint="--context 4096", detail="last line"), json=False)
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert seen.err == "error: no room\n\nlast line\n\nhint: --context 4096\n"
+
+
+def test_an_error_as_json_is_one_document_on_stdout(capsys):
+    _output.error(Unsupported("no room", hint="less"), json=True)
+    assert json.loads(capsys.readouterr().out) == {
+        "error": {"code": "unsupported", "message": "no room", "hint": "less", "detail": None}
+    }
+
+
+def test_a_table_in_a_pipe_is_aligned_plain_text(capsys):
+    columns = (_output.Column("A"), _output.Column("N", right=True))
+    _output.table(columns, [("one", "1"), ("two", "22")])
+    assert capsys.readouterr().out == "A     N\none   1\ntwo  22\n"
+
+
+def test_a_table_without_rows_is_its_header(capsys):
+    _output.table((_output.Column("A"),), [])
+    assert capsys.readouterr().out == "A\n"
+
+
+def test_square_brackets_are_text_on_a_terminal(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "dumb")
+    _output.table((_output.Column("A"),), [("[[1, 2]]",)])
+    assert "[[1, 2]]" in screen.getvalue()
+
+
+@pytest.mark.parametrize(("no_colour", "painted"), [("", True), ("1", False)])
+def test_colour_only_on_a_terminal_that_wants_it(monkeypatch, no_colour, painted):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    if no_colour:
+        monkeypatch.setenv("NO_COLOR", no_colour)
+    _output.warning("careful")
+    assert ("\x1b[" in screen.getvalue()) is painted
+    assert "careful" in screen.getvalue()
+
+
+def test_a_paragraph_is_broken_between_words_on_a_terminal_alone(monkeypatch, capsys):
+    _output.paragraph("word " * 40)
+    assert capsys.readouterr().out.count("\n") == 1
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "30")
+    _output.paragraph("word " * 40, indent=2)
+    lines = screen.getvalue().splitlines()
+    assert len(lines) > 5
+    assert all(line.startswith("  word") and len(line) <= 30 for line in lines)
