@@ -67,8 +67,8 @@ def unsaid_thinking(resolution: Resolution) -> Iterator[str]:
     wanted = tuple(common.thinking(resolution))
     if wanted and not supported(resolution.engine, resolution.version, wanted):
         yield (
-            f"SGLang {resolution.version} has no server-wide thinking mode (0.5.16 has): clients must"
-            f" send chat_template_kwargs {wanted[0].value}, or the draft is accepted less"
+            f"SGLang {resolution.version} has no server-wide thinking mode (0.5.16 has): clients"
+            f" must send chat_template_kwargs {wanted[0].value}, or the draft is accepted less"
         )
 
 

@@ -126,4 +126,5 @@ def parse_event(data: str) -> Delta:
 
 
 def _broken(why: str) -> LaunchError:
-    return LaunchError(f"the answer broke off: {why}", hint="ask again; what the server printed says why")
+    hint = "ask again; what the server printed says why"
+    return LaunchError(f"the answer broke off: {why}", hint=hint)
