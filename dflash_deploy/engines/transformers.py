@@ -8,6 +8,8 @@ from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting
 from dflash_deploy.resolve import Resolution
 
+FLOAT32 = "on a CPU a block of bf16 rows costs as much as its rows one by one: nothing is gained"
+
 
 def command(resolution: Resolution) -> Command:
     return Command(
@@ -31,4 +33,5 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
     yield Setting("served_names", names, "so that the model card's client code runs as it is")
     yield from common.address(resolution)
     yield from common.limits(resolution)
+    yield setting("dtype", "float32", FLOAT32, "benchmarks/embedded.py, docs/embedded-engine.md")
     yield from common.thinking(resolution)

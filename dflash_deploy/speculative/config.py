@@ -74,6 +74,9 @@ def parse_config(raw: Mapping[str, Any], where: str) -> DraftConfig:
     if heads % kv_heads:
         raise fields.wrong("num_key_value_heads", kv_heads, "a divisor of num_attention_heads")
     hidden = fields.count("hidden_size")
+    vocabulary, mask = fields.count("vocab_size"), fields.count("mask_token_id", least=0)
+    if mask >= vocabulary:
+        raise fields.wrong("mask_token_id", mask, f"a token of the {vocabulary} in the vocabulary")
     fields.refuse_variants()
     kinds = fields.layer_types(layers)
     return DraftConfig(
@@ -83,10 +86,10 @@ def parse_config(raw: Mapping[str, Any], where: str) -> DraftConfig:
         heads=heads,
         kv_heads=kv_heads,
         head_dim=fields.count("head_dim", default=hidden // heads),
-        vocab_size=fields.count("vocab_size"),
+        vocab_size=vocabulary,
         norm_eps=fields.number("rms_norm_eps", default=1e-6),
         block_size=fields.count("block_size", least=2),
-        mask_token_id=fields.count("mask_token_id", least=0),
+        mask_token_id=mask,
         target_layer_ids=fields.taps(),
         target_layers=fields.count("num_target_layers"),
         windows=fields.windows(kinds),

@@ -65,6 +65,7 @@ def test_causality_and_windows(settings, causal, windows):
         ({"dflash": {"target_layer_ids": [1, 5]}}, "layers from 0 to 4"),
         ({"dflash": {"target_layer_ids": []}}, "target_layer_ids"),
         ({"dflash": {"mask_token_id": None}}, "mask_token_id is missing"),
+        ({"dflash": {"mask_token_id": 40}}, "a token of the 40"),
         ({"dflash": {"projector_type": "domino"}}, "projector_type 'domino'"),
         ({"dflash": {"attention_value_scale": 2.0}}, "attention_value_scale"),
         ({"dflash": {"final_logit_softcapping": -1}}, "final_logit_softcapping"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dflash_deploy.errors import Unsupported
+from dflash_deploy.speculative import proposer
 from dflash_deploy.speculative.decoder import SpeculativeDecoder, check_fit
 from dflash_deploy.speculative.sampling import Proposal, distribution
 from dflash_deploy.speculative.types import Sampling
@@ -203,6 +204,26 @@ def test_sampled_answers_have_the_targets_distribution(kind):
     )
     weights = joint(small, [1, 2, 3], Sampling(4, **rule), 4)
     assert unlikely(counts, weights) < 3.3
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_choosing_how_much_to_check_does_not_bend_the_distribution(monkeypatch, second):
+    monkeypatch.setattr(proposer, "widths", lambda _block, _device: (2, 4))
+    monkeypatch.setattr(proposer, "WIDE_FROM", 0.25)
+    small = target_model("llama", vocab=3, num_hidden_layers=LAYERS_SMALL)
+    raw = draft_json(vocab=3, second=second, num_target_layers=LAYERS_SMALL)
+    raw["dflash_config"] |= {"target_layer_ids": [0, 1], "mask_token_id": 2}
+    if second:
+        raw["dflash_config"]["selector_top_k"] = 2
+    decoder = SpeculativeDecoder(small, draft_model(raw))
+    counts, drafted = Counter(), Counter()
+    for seed in range(1000):
+        steps = list(decoder.generate([1, 2, 0], Sampling(5, temperature=1.5, seed=seed)))
+        counts[tuple(tokens(steps))] += 1
+        drafted[steps[1].drafted] += 1
+    assert set(drafted) == {1, 3}
+    assert min(drafted.values()) > 50
+    assert unlikely(counts, joint(small, [1, 2, 0], Sampling(5, temperature=1.5), 5)) < 3.3
 
 
 def test_a_seed_repeats_the_answer(decoder):
