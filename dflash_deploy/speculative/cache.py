@@ -39,33 +39,42 @@ class Band:
     """An additive mask for a block of rows behind any number of earlier positions.
 
     Row r may see a key that lies d = key - row positions away if d <= 0 (causal) and d > -window
-    (sliding). This depends on the distance alone, so one tensor, built once, holds every step's
-    mask as a slice: its column c stands for position c - capacity relative to the block's start.
+    (sliding). This depends on the distance alone, so one tensor holds every step's mask as a slice:
+    its column c stands for position c - reach relative to the block's start. It is built anew,
+    twice as long, when a block starts further on than it reaches.
     """
 
     def __init__(
         self,
         rows: int,
         groups: int,
-        capacity: int,
         *,
         causal: bool,
         window: int | None,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        self._capacity = capacity
-        columns = torch.arange(-capacity, rows, device=device)
-        distance = columns[None, :] - torch.arange(rows, device=device)[:, None]
-        hidden = torch.zeros_like(distance, dtype=torch.bool)
-        if causal:
-            hidden |= distance > 0
-        if window is not None:
-            hidden |= distance <= -window
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
-        # the query heads of one key head are stacked as further rows
-        self._mask = mask.masked_fill_(hidden, float("-inf")).repeat(groups, 1)
+        self._rows, self._groups = rows, groups
+        self._causal, self._window = causal, window
+        self._reach = 0
+        self._mask = torch.zeros(0, dtype=dtype, device=device)
 
     def at(self, start: int) -> Tensor:
         """The mask [groups * rows, start + rows] of a block that starts at position `start`."""
-        return self._mask[:, self._capacity - start :]
+        if start > self._reach or not len(self._mask):
+            self._reach = max(start, 2 * self._reach)
+            self._mask = self._build()
+        return self._mask[:, self._reach - start :]
+
+    def _build(self) -> Tensor:
+        device = self._mask.device
+        columns = torch.arange(-self._reach, self._rows, device=device)
+        distance = columns[None, :] - torch.arange(self._rows, device=device)[:, None]
+        hidden = torch.zeros_like(distance, dtype=torch.bool)
+        if self._causal:
+            hidden |= distance > 0
+        if self._window is not None:
+            hidden |= distance <= -self._window
+        mask = torch.zeros(hidden.shape, dtype=self._mask.dtype, device=device)
+        # the query heads of one key head are stacked as further rows
+        return mask.masked_fill_(hidden, float("-inf")).repeat(self._groups, 1)

@@ -91,10 +91,7 @@ class _Sequence:
     def _prefill(self, prompt: list[int]) -> tuple[Session, KVCache | None, int]:
         capacity = len(prompt) + self._sampling.max_new_tokens
         proposer = self._proposer
-        if proposer is None:
-            session = self._target.open(capacity, (), ())
-        else:
-            session = self._target.open(capacity, proposer.widths, proposer.taps)
+        session = self._target.open(capacity, () if proposer is None else proposer.taps)
         rows = session.forward(self._tensor(prompt), 1)
         state = None
         if proposer is not None and rows.features is not None:

@@ -58,6 +58,7 @@ class DecoderTarget(nn.Module):
         )
         self.norm = RMSNorm(tensors["model.norm.weight"], eps)
         self.embedding = tensors["model.embed_tokens.weight"]
+        self._bands: dict[int, Band] = {}
         self.lm_head = Linear(tensors.get("lm_head.weight", self.embedding))
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -74,17 +75,28 @@ class DecoderTarget(nn.Module):
         for linear in linears(self):
             for rows in widths:
                 linear.pack(rows)
+        self._bands |= {rows: self._band(rows) for rows in widths}
 
-    def open(self, capacity: int, widths: Sequence[int], taps: Sequence[int]) -> DecoderSession:
-        return DecoderSession(self, capacity, widths, taps)
+    def mask(self, rows: int, start: int) -> Tensor | None:
+        """What `rows` rows from position `start` on may see; None is everything."""
+        if rows == 1:
+            return None
+        # the widths of blocks come again; a prompt's last part has a width of its own
+        band = self._bands.get(rows) or self._band(rows)
+        return band.at(start)
+
+    def _band(self, rows: int) -> Band:
+        groups = self.heads.groups
+        return Band(rows, groups, causal=True, window=None, dtype=self.dtype, device=self.device)
+
+    def open(self, capacity: int, taps: Sequence[int]) -> DecoderSession:
+        return DecoderSession(self, capacity, taps)
 
 
 class DecoderSession:
-    """One sequence: its cache, and the masks of its blocks."""
+    """One sequence and its cache."""
 
-    def __init__(
-        self, target: DecoderTarget, capacity: int, widths: Sequence[int], taps: Sequence[int]
-    ) -> None:
+    def __init__(self, target: DecoderTarget, capacity: int, taps: Sequence[int]) -> None:
         heads = target.heads
         self._target = target
         self._taps = tuple(taps)
@@ -93,7 +105,6 @@ class DecoderSession:
             dtype=target.dtype,
             device=target.device,
         )
-        self._bands = {rows: self._mask_for(rows, capacity) for rows in widths if rows > 1}
 
     @property
     def length(self) -> int:
@@ -119,7 +130,7 @@ class DecoderSession:
             angles=target.rope.angles(start, start + rows, target.device),
             cache=cache,
             start=start,
-            mask=self._mask(rows, start),
+            mask=target.mask(rows, start),
         )
         x = target.embed(ids)
         tapped: dict[int, Tensor] = {}
@@ -134,23 +145,6 @@ class DecoderSession:
             tapped[last] = target.norm(x)
         features = torch.cat([tapped[tap] for tap in self._taps], dim=-1) if self._taps else None
         return x, features
-
-    def _mask(self, rows: int, start: int) -> Tensor | None:
-        if rows == 1:
-            return None
-        band = self._bands.get(rows) or self._mask_for(rows, start)
-        return band.at(start)
-
-    def _mask_for(self, rows: int, capacity: int) -> Band:
-        return Band(
-            rows,
-            self._target.heads.groups,
-            capacity,
-            causal=True,
-            window=None,
-            dtype=self._target.dtype,
-            device=self._target.device,
-        )
 
 
 def _layer(tensors: Mapping[str, Tensor], index: int) -> LayerWeights:

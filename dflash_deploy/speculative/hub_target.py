@@ -41,8 +41,8 @@ class HubTarget:
     def prepare(self, widths: Sequence[int]) -> None:
         """Nothing to prepare: transformers takes any number of rows."""
 
-    def open(self, capacity: int, widths: Sequence[int], taps: Sequence[int]) -> HubSession:
-        del capacity, widths  # its cache grows, and its masks are made at each step
+    def open(self, capacity: int, taps: Sequence[int]) -> HubSession:
+        del capacity  # its cache grows
         return HubSession(self, taps)
 
 

@@ -66,8 +66,8 @@ class Target(Protocol):
     def prepare(self, widths: Sequence[int]) -> None:
         """Get ready for blocks of these numbers of rows."""
 
-    def open(self, capacity: int, widths: Sequence[int], taps: Sequence[int]) -> Session:
-        """Start a sequence of at most `capacity` positions, in blocks of these numbers of rows."""
+    def open(self, capacity: int, taps: Sequence[int]) -> Session:
+        """Start a sequence of at most `capacity` positions that shows these layers' outputs."""
 
 
 def shape_of(config: Any) -> TargetShape:

@@ -71,7 +71,7 @@ def test_our_forward_pass_gives_transformers_logits(folder, hub):
     target = load_target(folder)
     assert isinstance(target, DecoderTarget)
     ids = torch.arange(100, 132)
-    logits = target.open(40, (), ()).forward(ids, 32).logits
+    logits = target.open(40, ()).forward(ids, 32).logits
     torch.testing.assert_close(logits, hub(ids[None]).logits[0], rtol=1e-3, atol=1e-3)
 
 

@@ -41,7 +41,7 @@ def test_logits_and_features_are_those_of_transformers(model):
     assert fits(model)
     target = DecoderTarget(model)
     target.prepare((4,))
-    session = target.open(30, (4,), TAPS)
+    session = target.open(30, TAPS)
     # a prompt, a block, a single token, a block of another width: every kind of mask
     for start, stop in ((0, 11), (11, 15), (15, 16), (16, 18)):
         rows = session.forward(ids[start:stop], stop - start)
@@ -53,7 +53,7 @@ def test_logits_and_features_are_those_of_transformers(model):
 @torch.inference_mode()
 def test_what_was_cropped_leaves_no_trace(model):
     ids = torch.arange(14) % 40
-    session = DecoderTarget(model).open(20, (4,), TAPS)
+    session = DecoderTarget(model).open(20, TAPS)
     session.forward(ids[:8], 1)
     session.forward(torch.tensor([39, 38, 37, 36]), 4)
     session.crop(9)
@@ -67,7 +67,7 @@ def test_a_long_prompt_goes_through_in_parts(model, monkeypatch):
     monkeypatch.setattr(decoder_target, "PREFILL_ROWS", 7)
     ids = torch.arange(20) % 40
     logits, features = expected(model, ids)
-    rows = DecoderTarget(model).open(20, (4,), TAPS).forward(ids, 2)
+    rows = DecoderTarget(model).open(20, TAPS).forward(ids, 2)
     close(rows.logits, logits[-2:])
     close(rows.features, features)
 
@@ -75,7 +75,7 @@ def test_a_long_prompt_goes_through_in_parts(model, monkeypatch):
 @torch.inference_mode()
 def test_sessions_do_not_share_a_cache(model):
     target, ids = DecoderTarget(model), torch.arange(10)
-    one, two = target.open(12, (4,), ()), target.open(12, (4,), ())
+    one, two = target.open(12, ()), target.open(12, ())
     one.forward(ids, 1)
     assert (one.length, two.length) == (10, 0)
     two.forward(ids.flip(0), 1)

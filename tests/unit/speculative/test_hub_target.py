@@ -12,7 +12,7 @@ from tests.unit.speculative.tiny import draft_json, draft_model, generated, targ
 def test_rows_are_those_of_one_pass_also_after_a_crop():
     model, ids = target_model("gemma2", sliding_window=6), torch.arange(16)
     whole = model(input_ids=ids[None], output_hidden_states=True)
-    session = HubTarget(model).open(20, (4,), (1, 3))
+    session = HubTarget(model).open(20, (1, 3))
     session.forward(ids[:9], 1)
     session.forward(torch.tensor([30, 31, 32, 33]), 4)
     session.crop(9)

@@ -61,7 +61,7 @@ def test_a_sure_draft_is_checked_in_full_and_never_past_the_limit(
 
 @torch.inference_mode()
 def test_peaks_are_the_chances_of_the_best_tokens(parts):
-    draft, proposer = parts
+    _, proposer = parts
     state = proposer.open(20)
     proposer.commit(state, torch.randn(5, 64), 5)
     greedy = proposer.propose(state, 7, 30, Chooser(Sampling(9), CPU))
