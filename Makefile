@@ -14,7 +14,7 @@ help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/.demo ## answer one question with DFlash on this CPU, beside plain decoding
-	$(BIN)/dflash chat smollm2-135m --compare --ask "Explain in three sentences why the sky is blue."
+	$(BIN)/dflash chat smollm2-135m --compare --ask "Give me three tips for sleeping better."
 
 serve: $(VENV)/.demo ## leave the demo server running on port 8000
 	$(BIN)/dflash serve smollm2-135m
@@ -40,7 +40,7 @@ build: $(VENV)/.dev ## the wheel and the source archive, into dist/
 
 benchmark: $(VENV)/.dev ## start-up time, and the embedded engine against plain decoding
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/embedded.py
+	$(BIN)/python benchmarks/embedded.py $$($(BIN)/python -m dflash_deploy plan smollm2-135m --weights q4_1 --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["target"]["path"])') registry/drafts/smollm2-135m-dflash --tokens 96
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) dist .contract .mypy_cache .pytest_cache .ruff_cache

@@ -40,7 +40,8 @@ class Turn:
 
     @property
     def tokens_per_second(self) -> float | None:
-        return self.tokens / self.seconds if self.tokens and self.seconds > 0 else None
+        # the first token is the prompt's work
+        return (self.tokens - 1) / self.seconds if self.tokens > 1 and self.seconds > 0 else None
 
 
 def with_server(wanted: Wanted, style: Style, *, engine_env: Path | None, timeout: float) -> None:
@@ -155,6 +156,9 @@ def compare(
     plain = answer(
         endpoint, messages, style, thinking_key, shown=False, extra={"speculative": False}
     )
+    if not turn.acceptance_length or plain.acceptance_length:
+        _output.note("this server cannot decode plainly on request: only the embedded one can")
+        return
     with_, without = turn.tokens_per_second, plain.tokens_per_second
     if not with_ or not without:
         _output.note("too short an answer to compare")

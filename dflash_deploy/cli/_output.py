@@ -51,6 +51,8 @@ def json(document: Any) -> None:
 
     packed = msgspec.json.encode(document)
     sys.stdout.write(msgspec.json.format(packed, indent=2).decode() + "\n")
+    # `serve --json` goes on for days after it: whoever reads it must not wait for more
+    sys.stdout.flush()
 
 
 def thought(part: str) -> None:

@@ -41,7 +41,7 @@ COLUMNS = (
     _output.Column("VLLM"),
     _output.Column("SGLANG"),
     _output.Column("EMBEDDED"),
-    _output.Column("BEST PUBLISHED", wrap=True),
+    _output.Column("BEST SPEED-UP", wrap=True),
 )
 
 

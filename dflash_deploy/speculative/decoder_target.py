@@ -20,6 +20,9 @@ FAMILIES = frozenset({"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
 # rows of a prompt that go through together: bounds the attention mask, not the speed
 PREFILL_ROWS = 512
 
+# bytes of weights that are kept again for each width: a larger target needs the memory itself
+PACKED_AT_MOST = 4 << 30
+
 
 def fits(model: Any) -> bool:
     """Whether this forward pass computes exactly what the transformers model does."""
@@ -72,6 +75,9 @@ class DecoderTarget(nn.Module):
         return self.lm_head.weight
 
     def prepare(self, widths: Sequence[int]) -> None:
+        """Pack the weights for `widths` rows, unless a copy for each would be too large."""
+        if self.weight_bytes > PACKED_AT_MOST:
+            return
         for linear in linears(self):
             for rows in widths:
                 linear.pack(rows)
@@ -88,6 +94,10 @@ class DecoderTarget(nn.Module):
     def _band(self, rows: int) -> Band:
         groups = self.heads.groups
         return Band(rows, groups, causal=True, window=None, dtype=self.dtype, device=self.device)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(linear.weight.nbytes for linear in linears(self))
 
     def open(self, capacity: int, taps: Sequence[int]) -> DecoderSession:
         return DecoderSession(self, capacity, taps)

@@ -94,3 +94,13 @@ def test_sessions_do_not_share_a_cache(model):
 )
 def test_what_this_forward_pass_does_not_compute_is_left_to_transformers(family, settings):
     assert not fits(target_model(family, **settings))
+
+
+def test_a_target_too_large_to_keep_twice_is_not_packed(monkeypatch):
+    target = DecoderTarget(target_model("llama"))
+    monkeypatch.setattr(decoder_target, "PACKED_AT_MOST", target.weight_bytes - 1)
+    target.prepare((4,))
+    assert target.lm_head.packed_rows == set()
+    monkeypatch.setattr(decoder_target, "PACKED_AT_MOST", target.weight_bytes)
+    target.prepare((4,))
+    assert target.lm_head.packed_rows == {4}
