@@ -18,7 +18,7 @@ def command(resolution: Resolution) -> Command:
         start=("python", "-m", "dflash_deploy.server"),
         settings=tuple(_settings(resolution)),
         env={"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", **HUGE_PAGES},
-        env_why=dict.fromkeys(HUGE_PAGES, "weights in huge pages: fewer look-ups while reading them"),
+        env_why=dict.fromkeys(HUGE_PAGES, "weights in huge pages are read faster"),
         secret_env="DFLASH_API_KEY",  # noqa: S106 - a name, not a key
         further=(*resolution.recipe.flags, *resolution.request.engine_args),
     )
