@@ -57,11 +57,11 @@ def read_config(path: Path) -> DraftConfig:
     try:
         raw = json.loads(path.read_bytes())
     except OSError as error:
-        raise DownloadError(f"{path} cannot be read: {error.strerror}.") from error
+        raise DownloadError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise DownloadError(f"{path} is not JSON: {error}.") from error
+        raise DownloadError(f"{path} is not JSON: {error}") from error
     if not isinstance(raw, dict):
-        raise DownloadError(f"{path} is not a JSON object.")
+        raise DownloadError(f"{path} is not a JSON object")
     return parse_config(raw, str(path))
 
 
@@ -108,7 +108,7 @@ class _Fields:
     def __init__(self, raw: Mapping[str, Any], where: str) -> None:
         inner = raw.get("dflash_config") or {}
         if not isinstance(inner, Mapping):
-            raise Unsupported(f"{where}: dflash_config is {inner!r}; it should be an object.")
+            raise Unsupported(f"{where}: dflash_config is {inner!r}; it should be an object")
         self._raw, self._inner, self._where = raw, inner, where
 
     def get(self, name: str) -> Any:
@@ -117,8 +117,8 @@ class _Fields:
 
     def wrong(self, name: str, value: object, wanted: str) -> Unsupported:
         if value is None:
-            return Unsupported(f"{self._where}: {name} is missing; it should be {wanted}.")
-        return Unsupported(f"{self._where}: {name} is {value!r}; it should be {wanted}.")
+            return Unsupported(f"{self._where}: {name} is missing; it should be {wanted}")
+        return Unsupported(f"{self._where}: {name} is {value!r}; it should be {wanted}")
 
     def count(self, name: str, *, default: int | None = None, least: int = 1) -> int:
         value = self.get(name)
@@ -151,12 +151,12 @@ class _Fields:
         """Fields that change the mathematics and that nothing here implements."""
         for name in ("projector_type", "attention_sink_bias", "sample_from_anchor"):
             if self.get(name):
-                raise Unsupported(f"{self._where}: {name} {self.get(name)!r} is not implemented.")
+                raise Unsupported(f"{self._where}: {name} {self.get(name)!r} is not implemented")
         activation = self.get("hidden_act") or "silu"
         if activation != "silu":
             raise self.wrong("hidden_act", activation, "silu")
         if self.get("attention_value_scale") not in {None, 1}:
-            raise Unsupported(f"{self._where}: attention_value_scale is not implemented.")
+            raise Unsupported(f"{self._where}: attention_value_scale is not implemented")
 
     def taps(self) -> tuple[int, ...]:
         value = self.get("target_layer_ids")

@@ -136,8 +136,8 @@ def check_fit(draft: DraftConfig, target: TargetShape) -> None:
     ):
         if wanted != found:
             raise Unsupported(
-                f"This draft was made for another target: its {what} is {wanted}, "
-                f"and the target's is {found}."
+                f"this draft was made for another target: its {what} is {wanted}, "
+                f"and the target's is {found}"
             )
 
 
@@ -146,6 +146,6 @@ def _block_size(draft: DraftConfig, asked: int | None) -> int:
         return draft.block_size
     if not 1 < asked <= draft.block_size:
         raise Unsupported(
-            f"Block size {asked} is not possible: this draft takes 2 to {draft.block_size}."
+            f"block size {asked} is not possible: this draft takes 2 to {draft.block_size}"
         )
     return asked

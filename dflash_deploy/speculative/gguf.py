@@ -20,7 +20,7 @@ MAGIC = b"GGUF"
 def convert(source: Path, destination: Path) -> None:
     """Write `destination`; it appears complete or not at all. Raises DownloadError, UsageError."""
     if destination.exists():
-        raise UsageError(f"{destination} exists already.", hint=f"rm -r {destination}")
+        raise UsageError(f"{destination} exists already", hint=f"rm -r {destination}")
     _check_gguf(source)
     destination.parent.mkdir(parents=True, exist_ok=True)
     # a sibling, so that the last step is a rename inside one file system
@@ -39,9 +39,9 @@ def _check_gguf(source: Path) -> None:
         with source.open("rb") as stream:
             magic = stream.read(len(MAGIC))
     except OSError as error:
-        raise DownloadError(f"{source} cannot be read: {error.strerror}.") from error
+        raise DownloadError(f"{source} cannot be read: {error.strerror}") from error
     if magic != MAGIC:
-        raise DownloadError(f"{source} is not a GGUF file: it starts with {magic!r}.")
+        raise DownloadError(f"{source} is not a GGUF file: it starts with {magic!r}")
 
 
 def _write(source: Path, folder: Path) -> None:
@@ -54,7 +54,7 @@ def _write(source: Path, folder: Path) -> None:
         tokenizer = AutoTokenizer.from_pretrained(source.parent, **where)
     except (ValueError, KeyError, RuntimeError, OSError, NotImplementedError) as error:
         raise DownloadError(
-            f"{source} could not be converted: the file is damaged or its architecture unknown.",
+            f"{source} could not be converted: the file is damaged or its architecture unknown",
             detail=str(error),
         ) from error
     _agree_on_end(model, tokenizer)
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
                 convert(Path(source), Path(destination))
             case _:
                 raise UsageError(
-                    "Two paths are needed: the GGUF file and the folder to write.",
+                    "two paths are needed: the GGUF file and the folder to write",
                     hint="python -m dflash_deploy.speculative.gguf SOURCE.gguf DEST_DIR",
                 )
     except DFlashError as error:

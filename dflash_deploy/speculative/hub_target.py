@@ -19,7 +19,7 @@ class HubTarget:
         if getattr(model, "_is_stateful", False):
             raise Unsupported(
                 f"{type(model).__name__} keeps a recurrent state that cannot be rolled back; "
-                "speculation needs a cache that can be cut."
+                "speculation needs a cache that can be cut"
             )
         self.model = model
         self.shape: TargetShape = shape_of(model.config)

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from dflash_deploy.errors import DownloadError, Unsupported
+from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative import decoder_target
 from dflash_deploy.speculative.config import read_config
 from dflash_deploy.speculative.hub_target import HubTarget
 from dflash_deploy.speculative.model import DraftModel, expected_shapes
 from dflash_deploy.speculative.model2 import DraftModel2, expected_shapes2
+from dflash_deploy.speculative.snapshot import refusal, snapshot
 from dflash_deploy.speculative.target import Target
 from dflash_deploy.speculative.weights import check_tensors, read_tensors
 
@@ -29,11 +30,12 @@ def load_draft(
 ) -> DraftModel:
     """Read a published DFlash draft; runs no code from its repository.
 
-    `dtype` "auto" keeps the checkpoint's; joined to a target, the draft takes the target's.
+    `dtype` "auto" keeps the checkpoint's; a decoder works on a copy in the target's.
     `device_map` is the name transformers has for `device`.
-    Raises DownloadError for missing or damaged files, Unsupported for what is no such draft.
+    Raises DownloadError for files that cannot be fetched, are missing or are damaged,
+    Unsupported for what is no such draft.
     """
-    folder = _folder(path_or_hub_id, revision)
+    folder = snapshot(path_or_hub_id, revision)
     config = read_config(folder / "config.json")
     tensors = read_tensors(folder)
     second = config.refinement is not None
@@ -54,7 +56,10 @@ def load_target(
     device: str | torch.device = "cpu",
     trust_remote_code: bool = False,
 ) -> Target:
-    """Read a causal language model. Raises DownloadError if its files are missing or damaged."""
+    """Read a causal language model.
+
+    Raises DownloadError if its files cannot be fetched, are missing or are damaged.
+    """
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
@@ -66,9 +71,8 @@ def load_target(
             trust_remote_code=trust_remote_code,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise DownloadError(
-            f"The target {path_or_hub_id} could not be loaded.", detail=str(error)
-        ) from error
+        failed = f"the target {path_or_hub_id} could not be loaded"
+        raise refusal(str(path_or_hub_id), revision, error, failed) from error
     return as_target(model.to(device).eval())
 
 
@@ -82,28 +86,8 @@ def as_target(model: Any) -> Target:
         )
 
 
-def _folder(path_or_hub_id: str | Path, revision: str | None) -> Path:
-    folder = Path(path_or_hub_id)
-    if folder.is_dir():
-        return folder
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(
-            snapshot_download(
-                str(path_or_hub_id), revision=revision, allow_patterns=["*.json", "*.safetensors"]
-            )
-        )
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise DownloadError(
-            f"{path_or_hub_id} is neither a folder nor a repository that could be fetched.",
-            detail=str(error),
-        ) from error
-
-
 def _dtype(name: Dtype) -> torch.dtype:
     found = getattr(torch, name, None) if isinstance(name, str) else name
     if not isinstance(found, torch.dtype):
-        raise Unsupported(f"{name!r} is not a dtype of torch.")
+        raise Unsupported(f"{name!r} is not a dtype of torch")
     return found

@@ -8,7 +8,7 @@ the outputs of some target layers, side by side, through `fc` and a norm (arXiv 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from dflash_deploy.speculative.layers import DecoderLayer, Heads, LayerWeights, 
 from dflash_deploy.speculative.linear import Linear
 from dflash_deploy.speculative.rope import Rope, interleave, rotate
 from dflash_deploy.speculative.sampling import Chooser, Proposal
+from dflash_deploy.speculative.twin import twin
 
 # a sampled draft draws from this many of its likeliest tokens; the target's rule makes up for it
 CANDIDATES = 64
@@ -83,6 +84,10 @@ class DraftModel(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         return self.fc.weight.dtype
+
+    def joined(self, device: torch.device, dtype: torch.dtype) -> Self:
+        """A copy to prepare for one target; tensors that fit as they are stay shared."""
+        return twin(self).to(device=device, dtype=dtype)
 
     def prepare(self, widths: Sequence[int]) -> None:
         """Trade exactness for speed in the layers; `widths` are the rows of context to expect.
@@ -160,23 +165,31 @@ class DraftModel(nn.Module):
 
     def spec_generate(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | Mapping[str, Tensor],
         max_new_tokens: int,
         temperature: float = 0.0,
         *,
         target: Any,
         stop_token_ids: Sequence[int] | None = None,
+        seed: int | None = None,
     ) -> Tensor:
-        """Continue input_ids [1, prompt] with `target`; return prompt and answer, [1, length]."""
-        from dflash_deploy.speculative.decoder import SpeculativeDecoder
+        """Continue one prompt with `target`; return prompt and answer, [1, length].
+
+        `input_ids` is [1, prompt], or what a tokenizer returns with `return_tensors="pt"`; several
+        rows are several calls. `target` is a transformers model or what `load_target` returns; it
+        is made ready at the first call. Above temperature 0 the answer is another one each time,
+        unless there is a `seed`.
+        Raises TypeError if `input_ids` is no tensor of token ids, ValueError if it is not one row,
+        is empty or padded, has a token outside the vocabulary, or exceeds the target's context
+        together with `max_new_tokens`; Unsupported if the draft was made for another target.
+        """
+        from dflash_deploy.speculative.generate import generate
         from dflash_deploy.speculative.types import Sampling
 
         sampling = Sampling(
-            max_new_tokens, temperature, stop_token_ids=frozenset(stop_token_ids or ())
+            max_new_tokens, temperature, seed=seed, stop_token_ids=frozenset(stop_token_ids or ())
         )
-        steps = SpeculativeDecoder(target, self).generate(input_ids[0].tolist(), sampling)
-        answer = [token for step in steps for token in step.tokens]
-        return torch.cat((input_ids, input_ids.new_tensor([answer])), dim=1)
+        return generate(self, target, input_ids, sampling)
 
 
 class _ContextProjection(nn.Module):
@@ -208,7 +221,7 @@ def _rope(config: DraftConfig) -> Rope:
     try:
         parsed = Qwen3Config(**config.raw)
     except (TypeError, ValueError, KeyError) as error:
-        raise Unsupported(f"The draft's config.json is not a Qwen3 config: {error}.") from error
+        raise Unsupported(f"the draft's config.json is not a Qwen3 config: {error}") from error
     return Rope(parsed)
 
 

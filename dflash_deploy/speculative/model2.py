@@ -152,5 +152,5 @@ class DraftModel2(DraftModel):
 
 def _refinement(config: DraftConfig) -> Refinement:
     if config.refinement is None:
-        raise Unsupported("This draft's config.json is not one of DFlash 2.")
+        raise Unsupported("this draft's config.json is not one of DFlash 2")
     return config.refinement

@@ -18,16 +18,16 @@ WIDE_FROM = 0.25
 
 
 class Proposer:
-    """Stateless: a sequence's state is the draft's cache."""
+    """Stateless: a sequence's state is the draft's cache. The caller's draft stays as it is."""
 
     def __init__(self, draft: DraftModel, target: Target, block: int) -> None:
-        self._draft = draft.to(device=target.device, dtype=target.dtype)
+        self._draft = draft.joined(target.device, target.dtype)
         self._target = target
         self._block = block
         masked = torch.full((block,), draft.config.mask_token_id, device=target.device)
         self._embedded = target.embed(masked).clone()
         weight = target.head_weight()
-        self._head = RoundedProduct(weight) if can_round(weight) else target.head
+        self._rounded = RoundedProduct(weight) if can_round(weight) else None
         self.widths = widths(block, target.device)
         self._draft.prepare(self.widths)
         target.prepare(self.widths)
@@ -51,7 +51,8 @@ class Proposer:
         embedded[:1] = self._target.embed(torch.tensor([anchor], device=self._target.device))
         scale = self._draft.config.embedding_scale
         hidden = self._draft(embedded if scale == 1 else embedded * scale, state)[1:]
-        logits = self._draft.shape_logits(self._head(hidden))
+        head = self._rounded or self._target.head
+        logits = self._draft.shape_logits(head(hidden))
         proposal = self._draft.propose(hidden, logits, anchor, chooser)
         return proposal.first(self._count(proposal, limit))
 

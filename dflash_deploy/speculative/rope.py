@@ -41,7 +41,7 @@ class Rope:
     def __init__(self, config: Any) -> None:
         kind = rope_type(config)
         if kind not in STATIC_TYPES:
-            raise Unsupported(f"Rotary positions of type {kind!r} are not implemented.")
+            raise Unsupported(f"rotary positions of type {kind!r} are not implemented")
         self._inverse, self._scale = _frequencies(config, kind)
         self._table = torch.empty(0, 1, self._inverse.numel(), dtype=torch.complex64)
 

@@ -83,5 +83,5 @@ def shape_of(config: Any) -> TargetShape:
     except AttributeError as error:
         kind = getattr(config, "model_type", "?")
         raise Unsupported(
-            f"A target of type {kind!r} does not say its {error.name}; it cannot be served here."
+            f"a target of type {kind!r} does not say its {error.name}; it cannot be served here"
         ) from error

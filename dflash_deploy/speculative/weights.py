@@ -12,6 +12,7 @@ from dflash_deploy.errors import DownloadError, Unsupported
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+AGAIN = "fetch the weights again: `hf download ORG/NAME`"
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
@@ -22,15 +23,15 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         listed = json.loads((folder / INDEX).read_bytes())["weight_map"]
         files = sorted(set(listed.values()))
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise DownloadError(f"{folder / INDEX} is damaged: {error!r}.") from error
+        raise DownloadError(f"{folder / INDEX} is damaged: {error!r}") from error
     tensors: dict[str, Tensor] = {}
     for file in files:
         if Path(file).name != file:
-            raise DownloadError(f"{folder / INDEX} names a file outside its folder: {file}.")
+            raise DownloadError(f"{folder / INDEX} names a file outside its folder: {file}")
         tensors |= _read_file(folder / file)
     for name, file in listed.items():
         if name not in tensors:
-            raise DownloadError(f"{folder / file} lacks the tensor {name}.")
+            raise DownloadError(f"{folder / file} lacks the tensor {name}")
     return tensors
 
 
@@ -39,12 +40,12 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     if not path.exists():
-        raise DownloadError(f"{path} is missing.", hint="Fetch the weights again.")
+        raise DownloadError(f"{path} is missing", hint=AGAIN)
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise DownloadError(
-            f"{path} is damaged or incomplete.", detail=str(error), hint="Fetch the weights again."
+            f"{path} is damaged or incomplete", detail=str(error), hint=f"rm {path}, then {AGAIN}"
         ) from error
 
 
@@ -54,10 +55,10 @@ def check_tensors(
     """Compare names and shapes both ways. Raises Unsupported for the first that differs."""
     for name, shape in expected.items():
         if name not in tensors:
-            raise Unsupported(f"{where} lacks the tensor {name}.")
+            raise Unsupported(f"{where} lacks the tensor {name}")
         found = tuple(tensors[name].shape)
         if found != tuple(shape):
-            raise Unsupported(f"{where}: {name} has shape {found}; its config says {tuple(shape)}.")
+            raise Unsupported(f"{where}: {name} has shape {found}; its config says {tuple(shape)}")
     for name in tensors:
         if name not in expected:
-            raise Unsupported(f"{where} has an unexpected tensor {name}; its config names none.")
+            raise Unsupported(f"{where} has an unexpected tensor {name}; its config names none")

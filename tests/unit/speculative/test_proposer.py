@@ -18,11 +18,10 @@ def test_half_a_block_is_offered_on_a_cpu_and_only_there():
 
 
 @pytest.fixture(scope="module")
-def parts():
-    target = DecoderTarget(target_model())
-    draft = draft_model(draft_json(block_size=8))
+def proposer():
     with torch.inference_mode():
-        return draft, Proposer(draft, target, 8)
+        draft = draft_model(draft_json(block_size=8))
+        return Proposer(draft, DecoderTarget(target_model()), 8)
 
 
 @pytest.mark.parametrize(
@@ -40,17 +39,16 @@ def parts():
 )
 @torch.inference_mode()
 def test_a_sure_draft_is_checked_in_full_and_never_past_the_limit(
-    parts, monkeypatch, peak, limit, count
+    proposer, monkeypatch, peak, limit, count
 ):
-    draft, proposer = parts
-    propose = draft.propose
+    propose = proposer._draft.propose
 
     def sure(*arguments):
         proposal = propose(*arguments)
         proposal.peaks.fill_(peak)
         return proposal
 
-    monkeypatch.setattr(draft, "propose", sure)
+    monkeypatch.setattr(proposer._draft, "propose", sure)
     state = proposer.open(20)
     proposer.commit(state, torch.randn(5, 64), 5)
     chooser = Chooser(Sampling(9), CPU)
@@ -60,8 +58,7 @@ def test_a_sure_draft_is_checked_in_full_and_never_past_the_limit(
 
 
 @torch.inference_mode()
-def test_peaks_are_the_chances_of_the_best_tokens(parts):
-    _, proposer = parts
+def test_peaks_are_the_chances_of_the_best_tokens(proposer):
     state = proposer.open(20)
     proposer.commit(state, torch.randn(5, 64), 5)
     greedy = proposer.propose(state, 7, 30, Chooser(Sampling(9), CPU))
@@ -69,3 +66,34 @@ def test_peaks_are_the_chances_of_the_best_tokens(parts):
     assert ((greedy.peaks > 1 / 40) & (greedy.peaks <= 1)).all()
     torch.testing.assert_close(sampled.peaks, greedy.peaks, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(sampled.weights.sum(-1), torch.ones(len(sampled.tokens)))
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@torch.inference_mode()
+def test_the_callers_draft_stays_as_it_was(second, dtype):
+    draft = draft_model(draft_json(second=second)).to(dtype)
+    torch.manual_seed(0)
+    features, block = torch.randn(9, 64, dtype=dtype), torch.randn(4, 32, dtype=dtype)
+
+    def hidden():
+        cache = draft.open(16)
+        draft.add_context(cache, features)
+        cache.length = 9
+        return draft(block, cache)
+
+    before = hidden()
+    proposer = Proposer(draft, DecoderTarget(target_model()), 4)
+    state = proposer.open(20)
+    proposer.commit(state, torch.randn(5, 64), 5)
+    proposer.propose(state, 7, 3, Chooser(Sampling(9), CPU))
+    assert draft.dtype == dtype
+    assert torch.equal(hidden(), before)
+    assert not draft.fc.packed_rows
+
+
+def test_weights_that_need_no_cast_are_shared():
+    draft = draft_model()
+    joined = draft.joined(CPU, torch.float32)
+    for (name, ours), theirs in zip(joined.named_buffers(), draft.buffers(), strict=True):
+        assert ours.data_ptr() == theirs.data_ptr(), name
