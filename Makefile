@@ -40,6 +40,7 @@ build: $(VENV)/.dev ## the wheel and the source archive, into dist/
 
 benchmark: $(VENV)/.dev ## start-up time, and the embedded engine against plain decoding
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/dflash chat smollm2-135m --weights q4_1 --ask Hello --max-tokens 4 # fetches the weights
 	$(BIN)/python benchmarks/embedded.py $$($(BIN)/python -m dflash_deploy plan smollm2-135m --weights q4_1 --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["target"]["path"])') registry/drafts/smollm2-135m-dflash --tokens 96
 
 clean: ## remove what the targets above made

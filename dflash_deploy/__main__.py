@@ -12,8 +12,10 @@ def run() -> None:
 
         sys.stdout.write(f"dflash {__version__}\n")
         sys.exit(0)
-    from dflash_deploy.cli import main
-
+    try:
+        from dflash_deploy.cli import main
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(main(sys.argv[1:]))
 
 

@@ -83,5 +83,12 @@ def _cards(nvml: Any, gpus: Sequence[Gpu]) -> Iterable[Card]:
 
 def _recognise(name: str, gpus: Sequence[Gpu]) -> Gpu | None:
     """The longest vocabulary name inside NVML's: `A100-SXM4-40GB` before `A100`, L40S before L4."""
-    matches = [(len(part), gpu) for gpu in gpus for part in gpu.names if part in name]
+    # whole words: an L40 is no L4
+    said = f" {name} ".replace("-", " ")
+    matches = [
+        (len(part), gpu)
+        for gpu in gpus
+        for part in gpu.names
+        if f" {part.replace('-', ' ')} " in said
+    ]
     return max(matches, key=lambda match: match[0])[1] if matches else None

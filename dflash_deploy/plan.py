@@ -165,7 +165,9 @@ def expectation(resolution: Resolution) -> Expectation | None:
         (row.acceptance_length, f"{row.task}: {evidence.source}")
         for evidence in resolution.entry.model.evidence
         for row in evidence.results
-        if evidence.draft in (None, resolution.draft.id)
+        if evidence.build is None
+        and evidence.draft in (None, resolution.draft.id)
+        and evidence.weights in (None, resolution.weights.name)
         and row.acceptance_length is not None
         and (row.block_size or evidence.block_size) == resolution.block_size
     ]

@@ -34,8 +34,20 @@ from dflash_deploy.validate import problems
 
 DEFAULT_CONCURRENCY = 64
 EMBEDDED_CONCURRENCY = 4
+GB = 2**30 / 10**9
 DEFAULT_CONTEXT = 32768
 """Long enough for most chats, short enough to start on the smallest documented card."""
+OWN_OPTIONS = {
+    "host": "--host",
+    "port": "--port",
+    "served_names": "the entry's aliases",
+    "speculation": "--block-size",
+    "algorithm": "--block-size",
+    "block_size": "--block-size",
+    "draft": "an overlay entry with that draft",
+    "config_file": "--host, --port and the other options",
+}
+"""Settings that the rest of the command depends on, and how they are said to it."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -120,13 +132,14 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     context, length = choose_context(entry, request)
     tensor_parallel, cards = choose_tensor_parallel(entry, request, hardware)
     check_remote_code(entry, request)
-    seen = status(entry, recipe)
+    check_engine_args(engine, request)
+    seen = status(entry, recipe, weights.name)
     return Resolution(
         request=request, entry=entry, engine=engine, version=version, hardware=hardware,
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=block_size,
         concurrency=concurrency, context=context, tensor_parallel=tensor_parallel,
         thinking=thinking, parsers=find_parsers(entry, request.engine),
-        choices=(Choice("recipe", recipe.name, recipe.why, recipe.source),
+        choices=(Choice("recipe", recipe.name, reason(recipe, request), recipe.source),
                  release, source, block, load, length, cards, *([mode] if mode else [])),
         rejected=tuple(rejected),
         warnings=tuple(warnings(entry, engine, version, request, seen)),
@@ -207,6 +220,13 @@ def choose_recipe(
         hint=f"dflash show {entry.name}",
         detail="\n".join(f"{item.name}: {item.why}" for item in rejected),
     )
+
+
+def reason(recipe: Recipe, request: Request) -> str:
+    """Why this recipe; a load nobody stated was taken for a low one, and that is said."""
+    if recipe.when.concurrency_at_most and request.concurrency is None:
+        return f"{recipe.why} (taken for a short queue: --concurrency says yours)"
+    return recipe.why
 
 
 def _preferred(engines: list[EngineName]) -> EngineName:
@@ -300,7 +320,8 @@ def choose_tensor_parallel(
     if wanted is None:
         wanted, why = minimum.tensor_parallel, f"documented minimum ({minimum.source})"
         card = hardware.memory_gib
-        while card and minimum.memory_gib and wanted * card < minimum.memory_gib:
+        # published minimums are in GB, cards in GiB
+        while card and minimum.memory_gib and wanted * card * GB < minimum.memory_gib:
             wanted *= 2
             why = f"{minimum.memory_gib} GiB in all are the documented minimum ({minimum.source})"
     if hardware.cards and wanted > len(hardware.cards):
@@ -319,6 +340,22 @@ def check_remote_code(entry: Entry, request: Request) -> None:
             hint=f"read it on the hub, then: dflash plan {entry.name} --engine {request.engine}"
             " --trust-remote-code",
         )
+
+
+def check_engine_args(engine: Engine, request: Request) -> None:
+    """What this command decides, or reads back, is said to it and not behind its back."""
+    given = {word.partition("=")[0] for word in request.engine_args}
+    if "--api-key" in given:
+        raise UsageError(
+            "a key on a command line is there for everybody to see",
+            hint="export DFLASH_API_KEY=..., without --api-key",
+        )
+    for spelling in engine.spellings:
+        if spelling.flag in given and spelling.setting in OWN_OPTIONS:
+            raise UsageError(
+                f"{spelling.flag} after `--` would contradict the plan",
+                hint=f"{OWN_OPTIONS[spelling.setting]}, before the `--`",
+            )
 
 
 def find_parsers(entry: Entry, engine: EngineName) -> Parsers | None:

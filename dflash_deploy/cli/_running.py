@@ -97,11 +97,11 @@ def ready(
     if gate != "off":
         measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
         judged = verdict(measured, plan.expectation, thinking=plan.thinking)
+    if judged:
+        judge(judged, gate)
     if json:
         _output.json({"endpoint": endpoint, "ready_seconds": round(seconds, 2),
                       "acceptance": measured, "verdict": judged})  # fmt: skip
-    if judged:
-        judge(judged, gate)
     _output.note(f"ready after {seconds:.0f} s: {plan.base_url}/v1 serves {plan.served_names[0]}")
     return endpoint
 

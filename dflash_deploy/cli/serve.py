@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from dflash_deploy.cli import _options as opt
+from dflash_deploy.cli import _output
 
 
 class Gate(StrEnum):
@@ -52,6 +53,7 @@ def serve(
     """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
     from dflash_deploy.cli._planning import Wanted
     from dflash_deploy.cli._running import ready, running
+    from dflash_deploy.launch.endings import died
     from dflash_deploy.launch.signals import forwarded
 
     wanted = Wanted(
@@ -64,4 +66,6 @@ def serve(
     ):
         ready(plan, process, gate=acceptance.value, timeout=timeout, json=json)
         code = process.wait()
+    if code and not signals:
+        _output.note(died(plan.engine, code, (), "while it served").message)
     raise typer.Exit(130 if signal.SIGINT in signals else code)

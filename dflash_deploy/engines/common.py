@@ -68,20 +68,20 @@ def attention_backend(resolution: Resolution) -> Iterator[Setting]:
         yield setting("attention_backend", recipe.attention_backend, recipe.why, recipe.source)
 
 
-def memory_fraction(
-    resolution: Resolution, default: float | None, reason: str
-) -> Iterator[Setting]:
+def memory_fraction(resolution: Resolution) -> Iterator[Setting]:
+    """Only where somebody published one: the engines' own default knows the card."""
     recipe = resolution.recipe
     if recipe.memory_fraction is not None:
-        yield setting("memory_fraction", recipe.memory_fraction, recipe.why, recipe.source)
-    elif default is not None:
-        yield setting("memory_fraction", default, reason)
+        why = "published for this pair: room beside the weights for the draft and its cache"
+        yield setting("memory_fraction", recipe.memory_fraction, why, recipe.source)
 
 
 def kv_dtype(resolution: Resolution, spellings: dict[str, str]) -> Iterator[Setting]:
-    wanted = resolution.recipe.kv_dtype or resolution.request.kv_dtype
-    if wanted != "auto":
-        yield setting("kv_dtype", spellings[wanted], "asked for")
+    recipe, asked = resolution.recipe, resolution.request.kv_dtype
+    if asked != "auto":
+        yield setting("kv_dtype", spellings[asked], "asked for")
+    elif recipe.kv_dtype not in (None, "auto"):
+        yield setting("kv_dtype", spellings[str(recipe.kv_dtype)], recipe.why, recipe.source)
 
 
 def thinking(resolution: Resolution) -> Iterator[Setting]:

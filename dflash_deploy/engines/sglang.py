@@ -9,7 +9,6 @@ from dflash_deploy.engines.spelling import Command, Setting, setting, supported,
 from dflash_deploy.resolve import Resolution
 
 KV_DTYPES = {"bf16": "bf16", "fp8": "fp8_e4m3"}
-MEMORY_FRACTION = 0.75
 LONGER_CONTEXT = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 
 
@@ -20,7 +19,7 @@ def command(resolution: Resolution) -> Command:
         settings=tuple(_settings(resolution)),
         env={"DO_NOT_TRACK": "1"} | ({LONGER_CONTEXT: "1"} if longer else {}),
         env_why={LONGER_CONTEXT: why} if longer else {},
-        warnings=tuple(unsaid_thinking(resolution)),
+        warnings=(*unsaid_thinking(resolution), *unsaid_key(resolution)),
         further=(*resolution.recipe.flags, *resolution.request.engine_args),
     )
 
@@ -36,10 +35,7 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
     yield from common.limits(resolution)
     why = "graphs for every batch size that may run; unset, SGLang stops at 48 requests with DFLASH"
     yield setting("graph_batch", resolution.concurrency, why)
-    reason = (
-        "room beside the weights for the draft, its KV cache and its graphs; the model cards' value"
-    )
-    yield from common.memory_fraction(resolution, MEMORY_FRACTION, reason)
+    yield from common.memory_fraction(resolution)
     yield from common.attention_backend(resolution)
     yield from common.kv_dtype(resolution, KV_DTYPES)
     yield from recurrent_state(resolution)
@@ -69,6 +65,14 @@ def unsaid_thinking(resolution: Resolution) -> Iterator[str]:
         yield (
             f"SGLang {resolution.version} has no server-wide thinking mode (0.5.16 has): clients"
             f" must send chat_template_kwargs {wanted[0].value}, or the draft is accepted less"
+        )
+
+
+def unsaid_key(resolution: Resolution) -> Iterator[str]:
+    if resolution.request.api_key_env:
+        yield (
+            "SGLang takes its API key in argv or a file alone: `dflash serve` writes that file for"
+            " the time it runs, and the command as printed asks for no key"
         )
 
 

@@ -36,7 +36,7 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
     yield batched_tokens(resolution)
     yield from common.attention_backend(resolution)
     yield from common.kv_dtype(resolution, KV_DTYPES)
-    yield from common.memory_fraction(resolution, None, "")
+    yield from common.memory_fraction(resolution)
     yield from common.thinking(resolution)
     yield from tool_choice(resolution)
     yield from common.parsers(resolution)

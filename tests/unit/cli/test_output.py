@@ -18,14 +18,14 @@ class Terminal(io.StringIO):
 
 
 def test_an_error_is_a_line_its_evidence_and_a_hint(capsys):
-    _output.error(Unsupported("no room", hint="--context 4096", detail="last line"), json=False)
+    _output.error(Unsupported("no room", hint="--context 4096", detail="last line"), as_json=False)
     seen = capsys.readouterr()
     assert seen.out == ""
     assert seen.err == "error: no room\n\nlast line\n\nhint: --context 4096\n"
 
 
 def test_an_error_as_json_is_one_document_on_stdout(capsys):
-    _output.error(Unsupported("no room", hint="less"), json=True)
+    _output.error(Unsupported("no room", hint="less"), as_json=True)
     assert json.loads(capsys.readouterr().out) == {
         "error": {"code": "unsupported", "message": "no room", "hint": "less", "detail": None}
     }
