@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -141,3 +143,23 @@ def test_an_overlay_in_the_users_folder_is_read(dflash, tmp_path):
     )
     plan = json.loads(dflash.run("plan", "ours", "-e", "vllm", "--json").out)
     assert (plan["model"], plan["block_size"]) == ("openai/gpt-oss-20b", 4)
+
+
+@pytest.mark.parametrize(
+    "form", [("--json",), ("--format", "json"), ("--format=json",), ("-f", "json")]
+)
+def test_every_way_to_ask_for_json_gets_its_errors_as_json(dflash, form):
+    ended = dflash.run("plan", "gpt-oss-2b", *form)
+    assert json.loads(ended.out)["error"]["code"] == "unknown_model"
+    assert dflash.run("plan", "gpt-oss-2b", "--", "--json").out == ""
+
+
+def test_ctrl_c_while_python_still_imports_is_no_traceback(dflash):
+    for delay in (0.03, 0.06, 0.09):
+        process = dflash.start("registry", "check")
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        # before our first line runs, the interpreter itself ends by the signal
+        assert process.returncode in (0, 130, -signal.SIGINT)
+        assert process.returncode < 0 or "Traceback" not in err

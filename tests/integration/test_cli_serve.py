@@ -123,10 +123,11 @@ def test_ctrl_c_while_it_starts_leaves_nothing(dflash, port, tmp_path):
 
 def test_an_inactive_draft_fails_the_launch_with_the_causes(dflash, port):
     ended = dflash.run(
-        "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port),
+        "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), "--json",
         env={"FAKE_ENGINE_ACCEPTANCE": "1.0"},
     )  # fmt: skip
     assert ended.code == 8
+    assert json.loads(ended.out)["error"]["code"] == "gate"
     assert "thinking mode" in ended.err
     assert "--acceptance warn" in ended.err
 
@@ -157,8 +158,9 @@ def test_the_engines_exit_code_is_passed_on(dflash, port):
         "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port),
         env={"FAKE_ENGINE_CRASH_AFTER": "4", "FAKE_ENGINE_EXIT_CODE": "17"},
     )  # fmt: skip
-    process.communicate(timeout=30)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 17
+    assert "vLLM ended with exit code 17" in err
 
 
 def test_a_server_that_is_never_ready_is_ended_in_time(dflash, port):

@@ -85,3 +85,18 @@ def test_mixed_cards_have_no_architecture_and_the_smallest_memory(monkeypatch, g
     fake_nvml(monkeypatch, [("NVIDIA H100", 80), ("NVIDIA GeForce RTX 4090", 24)])
     hardware = probe(gpus)
     assert (hardware.architecture, hardware.memory_gib) == (None, 24)
+
+
+def test_a_name_that_only_begins_like_a_known_one_is_unknown(monkeypatch, gpus):
+    fake_nvml(monkeypatch, [("NVIDIA L40", 48)])
+    assert probe(gpus).architecture is None
+
+
+def test_a_16_gb_card_holds_what_is_published_for_16_gb(gpus):
+    from dflash_deploy.hardware import Card
+    from dflash_deploy.resolve import Request, choose_tensor_parallel
+
+    entry = load(user=False).find("gpt-oss-20b")
+    card = Hardware((Card("RTX", None, 15.99),), "found")
+    wish = Request(model="gpt-oss-20b", engine="vllm")
+    assert choose_tensor_parallel(entry, wish, card)[0] == 1

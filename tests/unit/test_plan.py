@@ -134,3 +134,23 @@ def test_a_hybrid_target_names_its_state_cache_by_release(registry):
 )
 def test_where_a_client_here_finds_the_server(host, address):
     assert reachable(host) == address
+
+
+def test_the_users_kv_dtype_wins_over_the_recipes(registry):
+    assert (
+        value(planned(registry, "gpt-oss-20b", "vllm", kv_dtype="fp8"), "--kv-cache-dtype") == "fp8"
+    )
+    assert (
+        value(planned(registry, "gpt-oss-20b", "sglang", kv_dtype="fp8"), "--kv-cache-dtype")
+        == "fp8_e4m3"
+    )
+
+
+def test_a_memory_fraction_is_written_only_where_one_was_published(registry):
+    assert value(planned(registry, "gpt-oss-20b", "sglang"), "--mem-fraction-static") == "0.75"
+    assert "--mem-fraction-static" not in planned(registry, "gemma-4-31b", "sglang").argv
+
+
+def test_a_printed_sglang_command_says_that_it_asks_for_no_key(registry):
+    plan = planned(registry, "gpt-oss-20b", "sglang", api_key_env="DFLASH_API_KEY")
+    assert any("asks for no key" in line for line in plan.warnings)

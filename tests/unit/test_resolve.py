@@ -166,3 +166,47 @@ def test_nothing_of_a_foreign_entry_is_used_while_anything_is_wrong_with_it(tmp_
         resolved(load(tmp_path, user=False), "gpt-oss-20b")
     file.write_text(text.format("--moe-backend=triton"))
     assert resolved(load(tmp_path, user=False), "gpt-oss-20b").recipe.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (("--port", "9"), "--port"),
+        (("--port=9",), "--port"),
+        (("--speculative-config", "{}"), "--block-size"),
+        (("--api-key", "sk"), "DFLASH_API_KEY"),
+    ],
+)
+def test_what_the_command_decides_is_not_said_behind_its_back(registry, args, hint):
+    with pytest.raises(UsageError) as caught:
+        resolved(registry, "gpt-oss-20b", engine_args=args)
+    assert hint in caught.value.hint
+    assert resolved(registry, "gpt-oss-20b", engine_args=("--seed", "7")).request.engine_args
+
+
+def test_what_was_seen_with_other_weights_says_nothing_about_these(registry):
+    assert resolved(registry, "smollm2-135m", weights="q4_1").status == "verified"
+    assert resolved(registry, "smollm2-135m", weights="bf16").status == "untested"
+
+
+def test_a_load_nobody_stated_is_said_to_be_taken_for_a_low_one(registry):
+    assert "--concurrency" in why(resolved(registry, "qwen3.5-27b"), "recipe")
+    assert "--concurrency" not in why(resolved(registry, "qwen3.5-27b", concurrency=4), "recipe")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "memory_fraction: 7.0",
+        "max_concurrency: -3",
+        "when: {engine: vllm, memory_at_least_gib: 0}",
+    ],
+)
+def test_a_number_without_meaning_is_refused_with_its_line(tmp_path, text):
+    file = tmp_path / "models" / "me" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        f"extends: openai/gpt-oss-20b\nrecipes:\n  - name: mine\n    {text}\n    why: w\n    source: s\n"
+    )
+    with pytest.raises(RegistryError, match=r"mine.yaml:4: recipes\[0\]"):
+        load(tmp_path, user=False)

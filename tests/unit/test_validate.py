@@ -223,3 +223,12 @@ def test_the_commented_part_of_the_overlay_is_valid_too(tmp_path: Path) -> None:
     uncommented = "\n".join(line.removeprefix("#") for line in tail.splitlines())
     entry = checked(tmp_path, "mine/qwen", f"{head}evidence:{uncommented}\n")
     assert entry.model.evidence[0].outcome == "verified"
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "--flag", ""])
+def test_the_name_of_weights_is_a_plain_word(name: str) -> None:
+    target = ENTRY.target
+    weights = [replace(target.weights[0], name=name)]
+    model = replace(ENTRY.model, target=replace(target, weights=weights))
+    found = problems([with_(ENTRY, model=model)], registry.load(user=False).engines)
+    assert any("plain word" in problem.message for problem in found)
