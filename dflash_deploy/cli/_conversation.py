@@ -11,10 +11,12 @@ from pathlib import Path
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import api_key_env
 from dflash_deploy.cli._planning import Wanted
-from dflash_deploy.errors import LaunchError
+from dflash_deploy.errors import DFlashError, LaunchError, UnknownModel
 from dflash_deploy.measure.client import Delta, stream_chat
 from dflash_deploy.measure.connection import served_models
+from dflash_deploy.measure.metrics import SpeculationCounters, read_counters
 from dflash_deploy.plan import Endpoint
+from dflash_deploy.registry import load
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,15 @@ def endpoint_at(url: str, served_name: str | None) -> Endpoint:
     return unnamed if served_name else replace_model(unnamed, served_models(unnamed)[0])
 
 
+def thinking_key_of(registry: Path | None, served: str) -> str | None:
+    """What switches thinking at a server somebody else started: as its entry says, or Qwen's."""
+    try:
+        modes = load(registry).find(served).target.thinking
+    except UnknownModel:
+        return "enable_thinking"
+    return modes.template_key if modes else None
+
+
 def replace_model(endpoint: Endpoint, model: str) -> Endpoint:
     import msgspec
 
@@ -111,6 +122,9 @@ def answer(
 ) -> Turn:
     """Stream one answer to stdout; thoughts go to stderr, so that a pipe gets the answer alone."""
     kwargs = {thinking_key: style.thinking} if thinking_key and style.thinking is not None else {}
+    if endpoint.engine == "sglang":
+        extra = {"return_spec_tokens_details": True, **(extra or {})}  # from 0.5.19; else ignored
+    before = counters(endpoint)
     deltas = stream_chat(
         endpoint, messages, max_tokens=style.max_tokens, temperature=style.temperature,
         template_kwargs=kwargs, reasoning_effort=style.reasoning_effort, extra=extra,
@@ -130,7 +144,8 @@ def answer(
     if shown:
         _output.text()
     tokens = final.usage.completion_tokens if final.usage else 0
-    return Turn(text, tokens, last - first, acceptance_length(final))
+    length = acceptance_length(final) or counted_length(before, counters(endpoint))
+    return Turn(text, tokens, last - first, length)
 
 
 def replace_delta(known: Delta, new: Delta) -> Delta:
@@ -143,6 +158,21 @@ def acceptance_length(delta: Delta) -> float | None:
     report = metrics.get("speculative_decoding") or metrics.get("spec_tokens_details") or {}
     found = report.get("mean_acceptance_length") or report.get("spec_accept_length")
     return float(found) if found else None
+
+
+def counters(endpoint: Endpoint) -> SpeculationCounters | None:
+    """For a server that reports on no single request; None where it publishes none."""
+    try:
+        return read_counters(endpoint)
+    except DFlashError:
+        return None
+
+
+def counted_length(
+    before: SpeculationCounters | None, after: SpeculationCounters | None
+) -> float | None:
+    """The acceptance length over this answer, if the server had no other in the meantime."""
+    return after.since(before).acceptance_length if before and after else None
 
 
 def in_words(turn: Turn) -> str:

@@ -43,7 +43,9 @@ def chat(
 
     style = talk.Style(ask, compare, thinking, reasoning_effort, temperature, max_tokens)
     if model.startswith(("http://", "https://")):
-        talk.converse(talk.endpoint_at(model, served_name), style, thinking_key="enable_thinking")
+        endpoint = talk.endpoint_at(model, served_name)
+        key = talk.thinking_key_of(registry, endpoint.model)
+        talk.converse(endpoint, style, thinking_key=key)
         return
     wanted = Wanted(
         model, engine, port=port, weights=weights, trust_remote_code=trust_remote_code,

@@ -22,15 +22,16 @@ def server(dflash, port):
     process.communicate(timeout=15)
 
 
-def test_one_question_to_a_model_starts_it_answers_and_ends_it(dflash, port, tmp_path):
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_one_question_to_a_model_starts_it_answers_and_ends_it(dflash, port, tmp_path, engine):
     pids = tmp_path / "pids"
     ended = dflash.run(
-        "chat", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), "--ask", "Hello?",
+        "chat", "gpt-oss-20b", "--engine", engine, "--port", str(port), "--ask", "Hello?",
         env={"FAKE_ENGINE_PIDS": str(pids), "FAKE_ENGINE_WORKERS": "1"},
     )  # fmt: skip
     assert ended.code == 0
     assert ended.out.strip()
-    assert "tokens/s" in ended.err or "tokens]" in ended.err
+    assert "acceptance length 3.0" in ended.err.split("]")[-2]
     assert gone([int(line) for line in pids.read_text().split()])
 
 
@@ -80,3 +81,18 @@ def test_ctrl_c_at_the_prompt_ends_the_engine_and_exits_130(dflash, port, tmp_pa
     assert process.returncode == 130
     assert "Traceback" not in err
     assert gone([int(line) for line in pids.read_text().split()])
+
+
+@pytest.mark.parametrize(
+    ("served", "key"),
+    [
+        ("moonshotai/Kimi-K2.5", "thinking"),
+        ("qwen3-8b", "enable_thinking"),
+        ("meta-llama/Llama-3.1-8B-Instruct", None),
+        ("somebody/else", "enable_thinking"),
+    ],
+)
+def test_thinking_at_a_url_is_switched_as_the_entry_says(served, key):
+    from dflash_deploy.cli._conversation import thinking_key_of
+
+    assert thinking_key_of(None, served) == key
