@@ -23,6 +23,10 @@ HINTS = (
         re.compile(r"unrecognized arguments|ambiguous option|no such option"),
         "this release of the engine does not know that flag: see what comes after `--`",
     ),
+    (
+        re.compile(r"error: the target .* could not be loaded"),
+        "remove the folder it names: the next start fetches the weights again",
+    ),
     (re.compile(r"[Aa]ddress already in use"), "--port NNNN"),
     (
         re.compile(r"GatedRepoError|gated repo|401 Client Error"),

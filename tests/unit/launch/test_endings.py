@@ -34,3 +34,9 @@ def test_an_error_carries_the_last_lines_and_the_likely_cause() -> None:
 
 def test_an_unknown_cause_gets_no_hint() -> None:
     assert died("sglang", 3, ("hm",), "while it served").hint is None
+
+
+def test_damaged_weights_are_to_be_fetched_again():
+    error = died("transformers", 6, ("error: the target /w could not be loaded", "bad header"), "")
+    assert "fetches the weights again" in error.hint
+    assert error.message == "the embedded engine ended with exit code 6"
