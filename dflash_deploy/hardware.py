@@ -9,6 +9,8 @@ from typing import Any, Literal
 from dflash_deploy.errors import UsageError
 from dflash_deploy.schema import Architecture, Gpu
 
+MOST_CARDS = 4096
+
 
 @dataclass(frozen=True)
 class Card:
@@ -46,7 +48,7 @@ def parse(text: str, gpus: Sequence[Gpu]) -> Hardware:
     if gpu is None:
         known = ", ".join(gpu.id for gpu in gpus)
         raise UsageError(f"--gpu {text}: no such card", hint=f"one of {known}")
-    if count and (not count.isdigit() or int(count) < 1):
+    if count and not (count.isascii() and count.isdecimal() and 1 <= int(count[:6]) <= MOST_CARDS):
         raise UsageError(f"--gpu {text}: `{count}` is not a number of cards", hint="--gpu H100:2")
     card = Card(gpu.id, gpu.architecture, gpu.memory_gib)
     return Hardware((card,) * int(count or 1), "given")

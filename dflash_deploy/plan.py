@@ -95,6 +95,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 def reachable(host: str) -> str:
     """The address a client on this machine uses for a server bound to `host`."""
+    host = host.strip("[]")
     local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"[{local}]" if ":" in local else local
 

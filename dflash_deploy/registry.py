@@ -101,8 +101,14 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
     """Read the shipped registry and the layers over it: system, user, and `extra` last."""
     root = registry_root()
     engines, gpus, entries = _load_shipped(root)
+    seen: set[Path] = set()
     for layer, folder in _overlays(extra, user=user):
+        if folder.resolve() in seen:
+            continue  # `--registry` may name the user's own
+        seen.add(folder.resolve())
         for path in sorted((folder / "models").rglob("*.yaml")):
+            if path.name.startswith(".") or not path.is_file():
+                continue  # an editor's lock, a pipe
             name = path.relative_to(folder / "models").with_suffix("").as_posix()
             entries = _lay_over(entries, Entry(name, read(path, Model), (str(path),), layer))
     return Registry(entries, engines, gpus, _index_names(entries.values()))

@@ -11,7 +11,7 @@ from pathlib import Path
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import api_key_env
 from dflash_deploy.cli._planning import Wanted
-from dflash_deploy.errors import DFlashError, LaunchError, UnknownModel
+from dflash_deploy.errors import DFlashError, UnknownModel
 from dflash_deploy.measure.client import Delta, stream_chat
 from dflash_deploy.measure.connection import served_models
 from dflash_deploy.measure.metrics import SpeculationCounters, read_counters
@@ -49,20 +49,15 @@ class Turn:
 
 def with_server(wanted: Wanted, style: Style, *, engine_env: Path | None, timeout: float) -> None:
     """Start a server for the conversation, and end it with it."""
-    from dflash_deploy.cli._running import ready, running
-    from dflash_deploy.launch.endings import died
+    from dflash_deploy.cli._running import ended_meanwhile, ready, running
 
     with running(wanted, engine_env=engine_env, quiet=True) as (plan, process):
         endpoint = ready(plan, process, gate="warn", timeout=timeout)
         if style.thinking is None and plan.thinking:
             # said with each request: not every release has a default for the server
             style = replace(style, thinking=plan.thinking == "on")
-        try:
+        with ended_meanwhile(process, "while it answered"):
             converse(endpoint, style, thinking_key=plan.thinking_key)
-        except LaunchError as error:
-            if (code := process.poll()) is not None:
-                raise died(plan.engine, code, process.tail, "while it answered") from error
-            raise
 
 
 def endpoint_at(url: str, served_name: str | None) -> Endpoint:

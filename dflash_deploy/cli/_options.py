@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from dflash_deploy.errors import UsageError
+
 
 class EngineOption(StrEnum):
     vllm = "vllm"
@@ -61,4 +63,12 @@ API_KEY_ENV = "DFLASH_API_KEY"
 
 def api_key_env() -> str | None:
     """A key in the environment makes the server ask for it; the name goes on, never the value."""
-    return API_KEY_ENV if os.environ.get(API_KEY_ENV) else None
+    key = os.environ.get(API_KEY_ENV)
+    if not key:
+        return None
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise UsageError(
+            f"{API_KEY_ENV} must be printable ASCII without blanks around it: it becomes a header",
+            hint=f"export {API_KEY_ENV}=...",
+        )
+    return API_KEY_ENV

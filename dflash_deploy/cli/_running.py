@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._planning import Wanted, planned, request_for
-from dflash_deploy.errors import DownloadError, GateFailed, LaunchError
+from dflash_deploy.errors import (
+    DFlashError,
+    DownloadError,
+    GateFailed,
+    Interrupted,
+    LaunchError,
+)
 from dflash_deploy.plan import Endpoint, Plan
 from dflash_deploy.registry import load
 
@@ -95,7 +102,8 @@ def ready(
     endpoint = Endpoint(plan.base_url, plan.served_names[0], plan.engine, plan.version, secret)
     judged, measured = None, None
     if gate != "off":
-        measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
+        with ended_meanwhile(process, "during the acceptance check"):
+            measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
         judged = verdict(measured, plan.expectation, thinking=plan.thinking)
     if judged:
         judge(judged, gate)
@@ -104,6 +112,23 @@ def ready(
                       "acceptance": measured, "verdict": judged})  # fmt: skip
     _output.note(f"ready after {seconds:.0f} s: {plan.base_url}/v1 serves {plan.served_names[0]}")
     return endpoint
+
+
+@contextmanager
+def ended_meanwhile(process: EngineProcess, when: str) -> Iterator[None]:
+    """A request that fails because its server was stopped, or died, is told as that."""
+    from dflash_deploy.launch.endings import died
+
+    try:
+        yield
+    except DFlashError as error:
+        if process.stop_asked:
+            raise Interrupted("stopped " + when) from error
+        with suppress(subprocess.TimeoutExpired):
+            # the connection breaks a moment before the process is gone
+            code = process.wait(1)
+            raise died(process.engine, code, process.tail, when) from error
+        raise
 
 
 def judge(judged: Verdict, gate: str) -> None:

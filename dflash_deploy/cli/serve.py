@@ -66,6 +66,9 @@ def serve(
     ):
         ready(plan, process, gate=acceptance.value, timeout=timeout, json=json)
         code = process.wait()
-    if code and not signals:
-        _output.note(died(plan.engine, code, (), "while it served").message)
+    if not signals:
+        # nobody asked it to end, so that an exit code of 0 is a failure as well
+        end = died(plan.engine, code, process.tail, "while it served")
+        _output.error(end, as_json=False)
+        raise typer.Exit(code or end.exit_code)
     raise typer.Exit(130 if signal.SIGINT in signals else code)

@@ -17,6 +17,8 @@ def check_port(host: str, port: int) -> None:
         _bind(host, port)
     except OSError as error:
         raise _explain(error, host, port) from error
+    except UnicodeError as error:
+        raise UsageError(f"{host!r} is no host name", hint="--host 127.0.0.1") from error
 
 
 def free_port(host: str, after: int) -> int | None:

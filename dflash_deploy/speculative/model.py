@@ -137,7 +137,7 @@ class DraftModel(nn.Module):
     def propose(self, hidden: Tensor, logits: Tensor, anchor: int, chooser: Chooser) -> Proposal:
         """Draft tokens from hidden [rows, hidden_size] and logits [rows, vocab] behind `anchor`."""
         del hidden, anchor  # each row stands for itself; DFlash 2 uses both
-        if chooser.temperature == 0:
+        if chooser.greedy:
             best = logits.max(-1)
             peaks = (best.values - logits.logsumexp(-1)).exp()
             return Proposal(best.indices, peaks)

@@ -12,6 +12,7 @@ from dflash_deploy.speculative.types import Sampling
 
 # top-p looks at this many of the likeliest tokens before it sorts the whole vocabulary
 NUCLEUS_GUESS = 256
+COLDEST = 1e-5
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,23 @@ class Chooser:
         self.generator.manual_seed(seed)
 
     @property
+    def greedy(self) -> bool:
+        """Also for temperatures at which single precision leaves only one token."""
+        return self._sampling.temperature < COLDEST
+
+    @property
     def temperature(self) -> float:
         return self._sampling.temperature
 
     def choose(self, logits: Tensor) -> int:
         """One token from logits [vocab]."""
-        if self.temperature == 0:
+        if self.greedy:
             return int(logits.argmax())
         return self._draw(distribution(logits, self._sampling))
 
     def verify(self, logits: Tensor, proposal: Proposal) -> Verdict:
         """Judge k proposed tokens by the target's logits [k + 1, vocab]."""
-        if self.temperature == 0:
+        if self.greedy:
             return _verify_greedy(logits, proposal)
         count = proposal.tokens.shape[0]
         for index in range(count):
@@ -108,6 +114,7 @@ def _nucleus(weights: Tensor, top_p: float) -> Tensor:
         values, indices = weights.sort(descending=True)
     before = values.cumsum(-1) - values
     kept = values.masked_fill(before >= top_p, 0)
+    kept[0] = values[0]  # the likeliest stays, whatever top_p
     return torch.zeros_like(weights).scatter_(0, indices, kept / kept.sum())
 
 

