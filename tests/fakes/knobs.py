@@ -44,6 +44,8 @@ class Knobs:
     """`--version` crashes, as an installation with a missing library does."""
     status: int | None
     """Answer every request under /v1 with this status."""
+    answer_delay: float
+    """Seconds before a request under /v1 is answered."""
     break_stream: bool
     """Close the connection in the middle of a streamed answer."""
     stderr_flood: int
@@ -69,6 +71,7 @@ class Knobs:
             metrics=_text("METRICS") != "0",
             broken_version=bool(_text("BROKEN_VERSION")),
             status=int(status) if status else None,
+            answer_delay=_number("ANSWER_DELAY", 0),
             break_stream=bool(_text("BREAK_STREAM")),
             stderr_flood=int(_number("STDERR_FLOOD", 0)),
         )

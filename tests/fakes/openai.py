@@ -106,6 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         if key is not None and self.headers.get("Authorization") != f"Bearer {key}":
             self.reply(401, {"error": "Unauthorized"})
             return False
+        time.sleep(self.state.knobs.answer_delay)
         if self.state.knobs.status is not None:
             self.error(self.state.knobs.status, "the fake was told to answer so", "ServerError")
             return False

@@ -262,3 +262,46 @@ def test_a_closed_stderr_does_not_end_the_server(dflash, port):
         pass
     process.send_signal(signal.SIGKILL)
     process.wait(5)
+
+
+def test_an_engine_that_ends_by_itself_is_a_failure_even_with_code_0(dflash, port):
+    ended = dflash.run(
+        "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port),
+        env={"FAKE_ENGINE_CRASH_AFTER": "3", "FAKE_ENGINE_EXIT_CODE": "0"},
+    )  # fmt: skip
+    assert ended.code == 7
+    assert "while it served" in ended.err
+
+
+def test_ctrl_c_during_the_check_is_an_interruption(dflash, port):
+    process = dflash.start(
+        "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port),
+        env={"FAKE_ENGINE_ANSWER_DELAY": "3"},
+    )  # fmt: skip
+    wait_for("Application startup complete", process)
+    time.sleep(0.7)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert "the server failed" not in err
+
+
+@pytest.mark.parametrize("key", [" ", "é", "a\nb", " x"])
+def test_a_key_that_cannot_be_a_header_is_refused_before_anything_starts(
+    dflash, port, tmp_path, key
+):
+    echo = tmp_path / "echo.json"
+    ended = dflash.run(
+        "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port),
+        env={"DFLASH_API_KEY": key, "FAKE_ENGINE_ECHO": str(echo)},
+    )  # fmt: skip
+    assert ended.code == 2
+    assert "DFLASH_API_KEY" in ended.err
+    assert not echo.exists()
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 300])
+def test_a_host_that_is_no_name_is_a_usage_error(dflash, host):
+    ended = dflash.run("serve", "gpt-oss-20b", "--engine", "vllm", "--host", host)
+    assert ended.code == 2
+    assert "Traceback" not in ended.err

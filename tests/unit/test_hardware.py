@@ -48,7 +48,9 @@ def test_several_cards(gpus):
     assert len(parse("RTX-3090:2", gpus).cards) == 2
 
 
-@pytest.mark.parametrize("text", ["H1000", "H100:0", "H100:two", ""])
+@pytest.mark.parametrize(
+    "text", ["H1000", "H100:0", "H100:two", "", "H100:²", "H100:99999999999999"]
+)
 def test_what_is_no_card_is_a_usage_error_with_a_hint(gpus, text):
     with pytest.raises(UsageError) as caught:
         parse(text, gpus)

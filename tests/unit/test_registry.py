@@ -204,3 +204,17 @@ def test_an_unknown_draft_of_an_entry_is_an_error_of_the_registry() -> None:
     entry = registry.load(user=False).find("gpt-oss-20b")
     with pytest.raises(RegistryError, match="no draft `x/y`"):
         entry.draft("x/y")
+
+
+def test_the_users_own_folder_named_again_is_laid_once(
+    overlay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "user_folder", lambda: overlay)
+    write(overlay, "my/qwen", "extends: openai/gpt-oss-20b\naliases: [ours]\n")
+    assert registry.load(overlay).find("ours").model.aliases.count("ours") == 1
+
+
+def test_an_editors_lock_is_no_entry(overlay: Path) -> None:
+    path = write(overlay, "my/qwen", "extends: openai/gpt-oss-20b\naliases: [ours]\n")
+    (path.parent / ".#qwen.yaml").symlink_to("nobody@nowhere")
+    assert registry.load(overlay).find("ours")

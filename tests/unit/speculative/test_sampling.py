@@ -110,3 +110,10 @@ def test_a_seed_repeats_and_its_absence_does_not():
     assert draws(3) == draws(3)
     assert draws(3) != draws(4)
     assert draws(None) != draws(None)
+
+
+@pytest.mark.parametrize("rule", [{"temperature": 1e-38}, {"temperature": 1.0, "top_p": 1e-50}])
+def test_the_coldest_rules_leave_the_likeliest_token(rule):
+    logits = torch.tensor([0.1, 3.0, 2.0, -1.0])
+    chooser = Chooser(Sampling(4, seed=1, **rule), torch.device("cpu"))
+    assert [chooser.choose(logits) for _ in range(20)] == [1] * 20
