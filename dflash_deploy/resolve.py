@@ -264,7 +264,9 @@ def choose_weights(entry: Entry, request: Request) -> tuple[Weights, Choice]:
         if weights.name == request.weights:
             return weights, Choice("weights", weights.name, "asked for")
     names = ", ".join(weights.name for weights in known)
-    raise UsageError(f"{entry.name} has no weights `{request.weights}`", hint=f"--weights: {names}")
+    raise UsageError(
+        f"{entry.name} has no weights `{request.weights}`", hint=f"--weights, one of {names}"
+    )
 
 
 def choose_block_size(draft: Draft, recipe: Recipe, request: Request) -> tuple[int, Choice]:

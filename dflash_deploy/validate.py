@@ -105,6 +105,16 @@ def _check_weights(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     yield from _twice("target.weights", (one.name for one in weights))
 
 
+def _check_paths(entry: Entry, _: Mapping[str, Engine]) -> _Found:
+    """Only what ships with the package has weights of its own inside the registry."""
+    if entry.layer == "shipped":
+        return
+    inherited = len(entry.below.model.drafts) if entry.below else 0
+    for draft in entry.model.drafts[inherited:]:
+        if draft.path is not None:
+            yield f"draft `{draft.id}`", "`path` is for drafts that ship here: leave it out"
+
+
 def _check_code(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     """Code from a repository is agreed to for one commit; vLLM extends the trust to the draft."""
     if entry.layer == "shipped" or entry.model.target is None:
@@ -248,6 +258,7 @@ _CHECKS = (
     _check_parts,
     _check_drafts,
     _check_weights,
+    _check_paths,
     _check_code,
     _check_floors,
     _check_recipes,

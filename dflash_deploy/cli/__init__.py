@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from itertools import pairwise
+from types import FrameType
+from typing import NoReturn
 
 import typer
 
@@ -40,6 +43,9 @@ def _root(
 
 def main(argv: list[str]) -> int:
     """Run one command line. Returns the exit code; prints the error, if there is one."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)  # so that what is half done is cleared away
     try:
         code = app(argv, prog_name="dflash", standalone_mode=True)
     except SystemExit as stop:
@@ -49,6 +55,10 @@ def main(argv: list[str]) -> int:
     except DFlashError as error:
         return _report(error, argv)
     return int(code or 0)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _code(stop: SystemExit) -> int:

@@ -95,6 +95,8 @@ def converse(endpoint: Endpoint, style: Style, *, thinking_key: str | None) -> N
 
 
 def _questions() -> Iterator[str]:
+    if sys.stdin is None:
+        return  # closed before we began
     asks = sys.stdin.isatty()
     while True:
         if asks:

@@ -72,3 +72,14 @@ def api_key_env() -> str | None:
             hint=f"export {API_KEY_ENV}=...",
         )
     return API_KEY_ENV
+
+
+def engine_words(given: list[str] | None) -> tuple[str, ...]:
+    """What came after `--`. A bare word is a slip: no engine takes one behind its model."""
+    words = tuple(given or ())
+    if words and not words[0].startswith("-"):
+        raise UsageError(
+            f"`{words[0]}` is one word too many: what comes after the model goes to the engine",
+            hint="options of the engine follow `--`, as in: dflash serve MODEL -- --seed 7",
+        )
+    return words

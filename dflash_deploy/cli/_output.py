@@ -30,6 +30,8 @@ def text(line: str = "") -> None:
 
 def _data(part: str) -> None:
     """To stdout. A reader that went away (`dflash list | head`) ends the command, without error."""
+    if sys.stdout is None:
+        return  # closed before we began
     try:
         sys.stdout.write(part)
         sys.stdout.flush()
@@ -37,11 +39,16 @@ def _data(part: str) -> None:
         # the interpreter flushes once more at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise DFlashError(
+            f"the output cannot be written: {error.strerror}", hint="write it elsewhere"
+        ) from error
 
 
 def paragraph(line: str, *, indent: int = 0) -> None:
     """A sentence or two, broken between words on a terminal and left whole in a pipe."""
-    if sys.stdout.isatty():
+    if on_screen():
         import shutil
         import textwrap
 
@@ -78,7 +85,12 @@ def phase(name: str) -> None:
 
 
 def on_terminal() -> bool:
-    return sys.stderr.isatty()
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def on_screen() -> bool:
+    """The same for stdout; a stream that was closed before we began is None."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def note(line: str = "") -> None:
@@ -87,13 +99,13 @@ def note(line: str = "") -> None:
 
 def _aside(part: str) -> None:
     """To stderr, if anybody is still there: a server goes on when its terminal is gone."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, AttributeError):  # gone, or closed before we began
         sys.stderr.write(part)
         sys.stderr.flush()
 
 
 def warning(line: str) -> None:
-    if sys.stderr.isatty():
+    if on_terminal():
         import shutil
         import textwrap
 
@@ -123,7 +135,7 @@ def error(problem: DFlashError, *, as_json: bool) -> None:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    if sys.stdout.isatty():
+    if on_screen():
         _rich_table(columns, rows)
         return
     widths = [
@@ -160,6 +172,7 @@ def bold(part: str) -> str:
 
 
 def _paint(part: str, code: str, *, stream: TextIO | None = None) -> str:
-    if os.environ.get("NO_COLOR") or not (stream or sys.stderr).isatty():
+    shown = stream or sys.stderr
+    if os.environ.get("NO_COLOR") or shown is None or not shown.isatty():
         return part
     return f"\x1b[{code}m{part}\x1b[0m"

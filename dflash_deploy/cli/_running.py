@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dflash_deploy.launch.process import EngineProcess
     from dflash_deploy.measure.verdict import Verdict
 
+CHECKED_FROM = 192
+"""Tokens of context: a prompt of the check and its answer, with a chat template around them."""
+
 
 @contextmanager
 def running(
@@ -51,7 +54,7 @@ def running(
     for line in plan.warnings:
         _output.warning(line)
     _output.note(headline(plan))
-    output: BinaryIO | None = None if quiet else sys.stderr.buffer
+    output: BinaryIO | None = None if quiet or sys.stderr is None else sys.stderr.buffer
     with start(plan, executable=install.executable, output=output) as process:
         yield plan, process
 
@@ -101,7 +104,11 @@ def ready(
     secret = plan.secrets[0].taken_from if plan.secrets else None
     endpoint = Endpoint(plan.base_url, plan.served_names[0], plan.engine, plan.version, secret)
     judged, measured = None, None
-    if gate != "off":
+    if gate != "off" and plan.context < CHECKED_FROM:
+        _output.warning(
+            f"a context of {plan.context} has no room for the acceptance check: skipped"
+        )
+    elif gate != "off":
         with ended_meanwhile(process, "during the acceptance check"):
             measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
         judged = verdict(measured, plan.expectation, thinking=plan.thinking)

@@ -49,6 +49,6 @@ def chat(
         return
     wanted = Wanted(
         model, engine, port=port, weights=weights, trust_remote_code=trust_remote_code,
-        registry=registry, engine_args=tuple(engine_args or ()),
+        registry=registry, engine_args=opt.engine_words(engine_args),
     )  # fmt: skip
     talk.with_server(wanted, style, engine_env=engine_env, timeout=timeout)

@@ -44,7 +44,8 @@ def plan(
 
     wanted = Wanted(
         model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
-        tensor_parallel, kv_dtype, weights, trust_remote_code, registry, tuple(engine_args or ()),
+        tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
+        opt.engine_words(engine_args),
     )  # fmt: skip
     made = planned(wanted)
     if json or form is Format.json:

@@ -9,6 +9,7 @@ import typer
 
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import JsonOpt
+from dflash_deploy.errors import RegistryError
 
 app = typer.Typer(
     help="Check and describe registry entries.", no_args_is_help=True, rich_markup_mode=None
@@ -27,6 +28,11 @@ def check(
     from dflash_deploy.registry import load
     from dflash_deploy.validate import problems
 
+    if folder is not None and folder.is_dir() and not any(folder.glob("models/**/*.yaml")):
+        raise RegistryError(
+            f"{folder}: no entry was found: they are models/<owner>/<name>.yaml below it",
+            hint="see templates/overlay.yaml for one to start from",
+        )
     registry = load(folder)
     found = problems(registry.entries.values(), registry.engines)
     if json:

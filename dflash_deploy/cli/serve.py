@@ -58,7 +58,8 @@ def serve(
 
     wanted = Wanted(
         model, engine, None, gpu, host, port, block_size, concurrency, context,
-        tensor_parallel, kv_dtype, weights, trust_remote_code, registry, tuple(engine_args or ()),
+        tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
+        opt.engine_words(engine_args),
     )  # fmt: skip
     with (
         running(wanted, engine_env=engine_env) as (plan, process),

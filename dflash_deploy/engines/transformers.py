@@ -20,8 +20,20 @@ def command(resolution: Resolution) -> Command:
         env={"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", **HUGE_PAGES},
         env_why=dict.fromkeys(HUGE_PAGES, "weights in huge pages are read faster"),
         secret_env="DFLASH_API_KEY",  # noqa: S106 - a name, not a key
+        warnings=tuple(_ignored(resolution)),
         further=(*resolution.recipe.flags, *resolution.request.engine_args),
     )
+
+
+def _ignored(resolution: Resolution) -> Iterator[str]:
+    request = resolution.request
+    asked = {
+        "--kv-dtype": request.kv_dtype != "auto",
+        "--tensor-parallel": (request.tensor_parallel or 1) > 1,
+        "--gpu": bool(resolution.hardware.cards),
+    }
+    for option in (name for name, given in asked.items() if given):
+        yield f"the embedded engine runs on this machine's CPU in float32: {option} changes nothing"
 
 
 def _settings(resolution: Resolution) -> Iterator[Setting]:

@@ -23,12 +23,18 @@ def connect(endpoint: Endpoint, *, read_timeout: float | None) -> httpx.Client:
     import httpx
 
     key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
-    return httpx.Client(
-        base_url=endpoint.base_url,
-        timeout=httpx.Timeout(read_timeout, connect=CONNECT_TIMEOUT),
-        headers={"Authorization": f"Bearer {key}"} if key else {},
-        trust_env=urlsplit(endpoint.base_url).hostname not in LOCAL,
-    )
+    try:
+        return httpx.Client(
+            base_url=endpoint.base_url,
+            timeout=httpx.Timeout(read_timeout, connect=CONNECT_TIMEOUT),
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            trust_env=urlsplit(endpoint.base_url).hostname not in LOCAL,
+        )
+    except (httpx.InvalidURL, ValueError) as error:
+        raise UsageError(
+            f"`{endpoint.base_url}` is no address of a server: {error}",
+            hint="as in http://localhost:8000",
+        ) from error
 
 
 def unreachable(endpoint: Endpoint, error: Exception) -> LaunchError:

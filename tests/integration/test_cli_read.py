@@ -163,3 +163,49 @@ def test_ctrl_c_while_python_still_imports_is_no_traceback(dflash):
         # before our first line runs, the interpreter itself ends by the signal
         assert process.returncode in (0, 130, -signal.SIGINT)
         assert process.returncode < 0 or "Traceback" not in err
+
+
+def test_a_bare_word_after_the_model_is_a_slip_and_no_engine_argument(dflash):
+    ended = dflash.run("plan", "gpt-oss-20b", "vllm")
+    assert ended.code == 2
+    assert "`vllm`" in ended.err
+    assert dflash.run("plan", "gpt-oss-20b", "--", "--seed", "7").out.rstrip().endswith("--seed 7")
+
+
+@pytest.mark.parametrize("argv", ["list >/dev/full", "list >&-", "chat http://127.0.0.1:9 <&-"])
+def test_a_closed_or_full_stream_is_no_traceback(dflash, argv):
+    command = f"{sys.executable} -m dflash_deploy {argv}"
+    run = subprocess.run(
+        ["bash", "-c", command], env=dflash.env, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in run.stderr
+
+
+def test_a_check_of_nothing_is_told(dflash, tmp_path):
+    (tmp_path / "empty").mkdir()
+    ended = dflash.run("registry", "check", str(tmp_path / "empty"))
+    assert ended.code == 3
+    assert "no entry was found" in ended.err
+
+
+def test_a_foreign_draft_has_no_path_inside_the_registry(dflash, tmp_path):
+    file = tmp_path / "registry" / "models" / "me" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    text = dflash.run("show", "smollm2-135m", "--json").out
+    draft = json.loads(text)["entry"]["drafts"][0] | {"id": "me/draft"}
+    file.write_text(f"extends: openai/gpt-oss-20b\ndrafts: [{json.dumps(draft)}]\n")
+    ended = dflash.run("registry", "check", str(tmp_path / "registry"), "--json")
+    assert any("ship here" in problem["message"] for problem in json.loads(ended.out)["problems"])
+
+
+@pytest.mark.parametrize(
+    "option", [("--kv-dtype", "fp8"), ("--tensor-parallel", "4"), ("--gpu", "H100")]
+)
+def test_the_embedded_engine_says_which_option_changes_nothing(dflash, option):
+    assert option[0] in dflash.run("plan", "smollm2-135m", *option).err
+
+
+def test_an_address_that_is_none_is_a_usage_error(dflash):
+    ended = dflash.run("chat", "http://[::1", "--ask", "Hello?")
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
