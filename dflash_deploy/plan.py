@@ -65,7 +65,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     served_names: tuple[str, ...]
     health_path: str
-    metrics: str
     thinking: Thinking | None
     """The mode the server answers in unless a request says otherwise; None: no such mode."""
     thinking_key: str | None
@@ -124,7 +123,6 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
         port=port(resolution),
         served_names=served_names(words),
         health_path=resolution.engine.health_path,
-        metrics=resolution.engine.metrics,
         thinking=resolution.thinking,
         thinking_key=modes.template_key if modes else None,
         context=resolution.context,

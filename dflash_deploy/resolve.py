@@ -172,6 +172,11 @@ def choose_version(entry: Entry, engine: Engine, request: Request) -> tuple[Vers
                 f" {floor.version}: {floor.because}",
                 hint=f"uv pip install '{engine.distribution}=={newest}'",
             )
+    if version < Version(engine.first_release):
+        raise EngineError(
+            f"{request.engine} {version} has no DFlash: {engine.first_release} is the first to",
+            hint=f"uv pip install '{engine.distribution}=={newest}'",
+        )
     why = "asked for, or found on this machine" if request.engine_version else "the newest known"
     needs = "; ".join(f"at least {floor.version}: {floor.because}" for floor in floors)
     source = floors[0].source if floors else None

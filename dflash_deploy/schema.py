@@ -262,7 +262,6 @@ class Engine(_Struct, frozen=True, kw_only=True):
     """The first that knows DFlash."""
     port: int
     health_path: str
-    metrics: Literal["vllm", "sglang"]
     releases: list[Release]
     spellings: list[Spelling]
     allowed_flags: list[str] = []

@@ -12,7 +12,7 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import api_key_env
 from dflash_deploy.cli._planning import Wanted
 from dflash_deploy.errors import DFlashError, UnknownModel
-from dflash_deploy.measure.client import Delta, stream_chat
+from dflash_deploy.measure.client import Delta, request_body, stream_chat
 from dflash_deploy.measure.connection import served_models
 from dflash_deploy.measure.metrics import SpeculationCounters, read_counters
 from dflash_deploy.plan import Endpoint
@@ -122,13 +122,13 @@ def answer(
     if endpoint.engine == "sglang":
         extra = {"return_spec_tokens_details": True, **(extra or {})}  # from 0.5.19; else ignored
     before = counters(endpoint)
-    deltas = stream_chat(
+    body = request_body(
         endpoint, messages, max_tokens=style.max_tokens, temperature=style.temperature,
         template_kwargs=kwargs, reasoning_effort=style.reasoning_effort, extra=extra,
     )  # fmt: skip
     first = last = 0.0
     text, final = "", Delta()
-    for delta in deltas:
+    for delta in stream_chat(endpoint, body):
         if delta.content or delta.reasoning:
             last = time.monotonic()
             first = first or last

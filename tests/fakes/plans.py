@@ -56,7 +56,6 @@ def plan(
         "port": port,
         "served_names": (TARGET,),
         "health_path": "/health",
-        "metrics": engine,
         "thinking": "off",
         "thinking_key": "enable_thinking",
         "context": 8192,

@@ -210,3 +210,16 @@ def test_a_number_without_meaning_is_refused_with_its_line(tmp_path, text):
     )
     with pytest.raises(RegistryError, match=r"mine.yaml:4: recipes\[0\]"):
         load(tmp_path, user=False)
+
+
+def test_an_entry_without_a_floor_still_needs_an_engine_that_knows_dflash(registry):
+    from dataclasses import replace
+
+    import msgspec
+
+    entry = registry.find("gpt-oss-20b")
+    bare = replace(entry, model=msgspec.structs.replace(entry.model, floors=[]))
+    with pytest.raises(EngineError, match=r"has no DFlash: 0.20.0 is the first"):
+        resolved(
+            replace(registry, entries={entry.id: bare}), "gpt-oss-20b", engine_version="0.19.1"
+        )

@@ -20,7 +20,6 @@ def engine(name: str) -> Engine:
         first_release="0.1.0",
         port=8000,
         health_path="/health",
-        metrics="vllm",
         releases=[Release(version="0.20.0"), Release(version="0.33.0")],
         spellings=[],
     )

@@ -19,8 +19,12 @@ from tests.unit.measure.conftest import Serve
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
+def chat(endpoint, messages, **options):
+    return stream_chat(endpoint, request_body(endpoint, messages, **options))
+
+
 def test_tokens_are_the_servers_count_and_not_the_chunks(serve: Serve) -> None:
-    deltas = list(stream_chat(serve("vllm", ACCEPTANCE=4.0), HELLO, max_tokens=12))
+    deltas = list(chat(serve("vllm", ACCEPTANCE=4.0), HELLO, max_tokens=12))
 
     with_text = [delta for delta in deltas if delta.content]
     assert len(with_text) == 3
@@ -33,7 +37,7 @@ def test_tokens_are_the_servers_count_and_not_the_chunks(serve: Serve) -> None:
 def test_both_names_of_the_reasoning_are_read(serve: Serve, engine: str) -> None:
     thinking = {"enable_thinking": True}
 
-    deltas = list(stream_chat(serve(engine), HELLO, max_tokens=4, template_kwargs=thinking))
+    deltas = list(chat(serve(engine), HELLO, max_tokens=4, template_kwargs=thinking))
 
     assert [delta.reasoning for delta in deltas if delta.reasoning] == ["Hm."]
 
@@ -41,7 +45,7 @@ def test_both_names_of_the_reasoning_are_read(serve: Serve, engine: str) -> None
 def test_vllm_reports_on_the_request(serve: Serve) -> None:
     endpoint = serve("vllm", flags=("--per-request-spec-decode-metrics", "summary"), ACCEPTANCE=4)
 
-    last = list(stream_chat(endpoint, HELLO, max_tokens=8))[-1]
+    last = list(chat(endpoint, HELLO, max_tokens=8))[-1]
 
     assert last.metrics is not None
     assert last.metrics["speculative_decoding"]["mean_acceptance_length"] == 4.0
@@ -50,7 +54,7 @@ def test_vllm_reports_on_the_request(serve: Serve) -> None:
 def test_sglang_reports_on_the_request(serve: Serve) -> None:
     extra = {"return_spec_tokens_details": True}
 
-    last = list(stream_chat(serve("sglang"), HELLO, max_tokens=9, extra=extra))[-1]
+    last = list(chat(serve("sglang"), HELLO, max_tokens=9, extra=extra))[-1]
 
     assert last.metrics is not None
     assert last.metrics["spec_tokens_details"]["spec_verify_ct"] == 3
@@ -67,14 +71,14 @@ def test_sglang_reports_on_the_request(serve: Serve) -> None:
 )
 def test_refusals_in_words(serve: Serve, status: int, kind: type[DFlashError], words: str) -> None:
     with pytest.raises(kind, match=words):
-        list(stream_chat(serve("vllm", STATUS=status), HELLO))
+        list(chat(serve("vllm", STATUS=status), HELLO))
 
 
 def test_an_unknown_model(serve: Serve) -> None:
     endpoint = msgspec.structs.replace(serve("vllm"), model="other/model")
 
     with pytest.raises(UsageError, match="does not serve other/model") as caught:
-        list(stream_chat(endpoint, HELLO))
+        list(chat(endpoint, HELLO))
 
     assert caught.value.hint == f"curl {endpoint.base_url}/v1/models"
     assert caught.value.detail == "The model `other/model` does not exist."
@@ -85,13 +89,13 @@ def test_a_key_is_taken_by_its_name(serve: Serve, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("MINE", "right")
     endpoint = serve("vllm", key_env="MINE")
 
-    assert list(stream_chat(endpoint, HELLO, max_tokens=2))
+    assert list(chat(endpoint, HELLO, max_tokens=2))
     with pytest.raises(UsageError, match="wants an API key"):
-        list(stream_chat(msgspec.structs.replace(endpoint, api_key_env=None), HELLO))
+        list(chat(msgspec.structs.replace(endpoint, api_key_env=None), HELLO))
 
 
 def test_an_answer_that_breaks_off(serve: Serve) -> None:
-    answer = stream_chat(serve("vllm", BREAK_STREAM=1), HELLO)
+    answer = chat(serve("vllm", BREAK_STREAM=1), HELLO)
 
     assert next(answer).content
     with pytest.raises(LaunchError, match="broke off"):
@@ -100,7 +104,7 @@ def test_an_answer_that_breaks_off(serve: Serve) -> None:
 
 def test_nobody_listens() -> None:
     with pytest.raises(LaunchError, match="no server answers") as caught:
-        list(stream_chat(Endpoint("http://127.0.0.1:9", "m", "vllm"), HELLO))
+        list(chat(Endpoint("http://127.0.0.1:9", "m", "vllm"), HELLO))
 
     assert caught.value.exit_code == 7
 
