@@ -11,7 +11,8 @@ from dflash_deploy.engines.common import as_choices, port
 from dflash_deploy.engines.spelling import Command, argv
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.registry import Registry
-from dflash_deploy.resolve import Choice, Rejected, Request, Resolution, resolve
+from dflash_deploy.request import Choice, Rejected, Request, Resolution
+from dflash_deploy.resolve import resolve
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import EngineName, Status, Thinking
 
@@ -35,6 +36,7 @@ class WeightsRef(msgspec.Struct, frozen=True):
     """Which set of weights: bf16, mxfp4, q4_1."""
     path: str | None
     """A local folder; None: the engine fetches `id` from the hub itself."""
+    licence: str | None = None
 
 
 class Expectation(msgspec.Struct, frozen=True):
@@ -76,6 +78,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Choice, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What clients cannot ask of this engine with DFlash on."""
 
     @property
     def base_url(self) -> str:
@@ -132,19 +136,21 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
         choices=tuple(explain(resolution, words)),
         rejected=resolution.rejected,
         warnings=(*resolution.warnings, *words.warnings),
+        notes=resolution.notes,
     )
 
 
 def target_weights(resolution: Resolution) -> WeightsRef:
-    weights = resolution.weights
-    path = resolution.request.target_path
-    return WeightsRef(resolution.entry.id, weights.revision, weights.name, path)
+    entry, weights = resolution.entry, resolution.weights
+    path, licence = resolution.request.target_path, entry.target.licence
+    return WeightsRef(entry.id, weights.revision, weights.name, path, licence)
 
 
 def draft_weights(resolution: Resolution) -> WeightsRef:
     draft = resolution.draft
     path = str(registry_root() / draft.path) if draft.path else None
-    return WeightsRef(draft.id, draft.revision, "bf16", path)
+    name = draft.quantization or "bf16"
+    return WeightsRef(draft.id, draft.revision, name, path, draft.licence)
 
 
 def secrets(request: Request, words: Command) -> tuple[Secret, ...]:

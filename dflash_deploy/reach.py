@@ -9,7 +9,8 @@ from typing import get_args
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from dflash_deploy.schema import Architecture, Engine, When
+from dflash_deploy.engine_schema import Engine
+from dflash_deploy.schema import Architecture, When
 
 _ALL_ARCHITECTURES = frozenset(get_args(Architecture))
 _OLDER, _NEWER = Version("0"), Version("9999")
@@ -51,15 +52,26 @@ def is_version(text: str) -> bool:
     return True
 
 
+def within(versions: str | None, version: Version) -> bool:
+    """Whether a release is in a range. A pre-release counts as the release it comes before.
+
+    PEP 440 leaves 0.5.14rc0 out of both `<0.5.14` and `>=0.5.14`; its code is that of 0.5.14.
+    """
+    if versions is None:
+        return True
+    if version.is_prerelease:
+        version = Version(version.base_version)
+    return SpecifierSet(versions).contains(version)
+
+
 def matching(when: When, releases: Releases) -> frozenset[tuple[str, Version]]:
     """The engines and releases that a condition holds for."""
-    versions = SpecifierSet(when.version or "")
     return frozenset(
         (engine, version)
         for engine, known in releases.of_engine.items()
         if when.engine in (None, engine)
         for version in known
-        if versions.contains(version, prereleases=True)
+        if within(when.version, version)
     )
 
 

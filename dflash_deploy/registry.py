@@ -11,12 +11,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError, UnknownModel
 from dflash_deploy.resources import registry_root
-from dflash_deploy.schema import Draft, Engine, Gpu, GpuCatalogue, Model, Recipe, Target
+from dflash_deploy.schema import Draft, EngineName, Floor, Gpu, GpuCatalogue, Model, Recipe, Target
 
 T = TypeVar("T")
 
+LARGEST = 1 << 20
+"""Bytes of one file; the longest shipped one has a fiftieth of it."""
 INDEX = "index.json"
 """In a wheel: every shipped file, already checked and parsed, so that `list` reads no YAML."""
 
@@ -56,6 +59,13 @@ class Entry:
         while entry is not None:
             yield entry
             entry = entry.below
+
+    def floors(self, engine: EngineName, draft: Draft) -> list[Floor]:
+        """What this engine's release must be at least for that draft."""
+        return [
+            floor for floor in self.model.floors
+            if floor.engine == engine and floor.draft in (None, draft.id)
+        ]  # fmt: skip
 
     def draft(self, draft_id: str | None) -> Draft:
         if draft_id is None:
@@ -148,6 +158,8 @@ def read(path: Path, type_: type[T]) -> T:
     from dflash_deploy.yaml_source import line_of, read_yaml
 
     try:
+        if path.stat().st_size > LARGEST:
+            raise RegistryError(f"{path}: over {LARGEST >> 20} MiB is no registry file")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RegistryError(f"{path}: cannot be read: {error}") from error
@@ -193,7 +205,11 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
         return {**entries, over.id: over}
     below = entries.get(model.extends)
     if below is None:
-        raise RegistryError(f"{file}: extends `{model.extends}`, which is not in a layer below")
+        named = [e.id for e in entries.values() if model.extends in e.model.aliases]
+        raise RegistryError(
+            f"{file}: extends `{model.extends}`, which is no target of a layer below",
+            hint=f"extends: {named[0]}" if named else "dflash list",
+        )
     if model.target is not None or model.floors or model.note is not None:
         raise RegistryError(
             f"{file}: an entry that extends another keeps its target, floors and note",

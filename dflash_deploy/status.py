@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from dflash_deploy.reach import is_range, is_version
+from dflash_deploy.reach import is_range, is_version, within
 from dflash_deploy.registry import Entry
 from dflash_deploy.schema import EngineName, Evidence, Recipe, Status
 
 _WORST_FIRST: tuple[Status, ...] = ("unsupported", "degraded", "verified", "published")
+_GOOD = ("verified", "published")
 
 
-def status(entry: Entry, recipe: Recipe, weights: str | None = None) -> Status:
+def status(
+    entry: Entry,
+    recipe: Recipe,
+    weights: str | None = None,
+    cards: frozenset[str] | None = None,
+) -> Status:
     """The worst outcome that was seen; where nothing was, `untested`.
 
-    `weights` leaves out what was seen with others; None asks for any. Own eyes come before a card:
-    of `verified` and `published` the first is kept.
+    `weights` leaves out what was seen with others; None asks for any. `cards`: those like the
+    user's; a failure on another architecture says nothing of them, a success still does.
+    Own eyes come before a card: of `verified` and `published` the first is kept.
     """
-    seen = {evidence.outcome for evidence in evidence_for(entry, recipe, weights)}
+    seen = {
+        evidence.outcome
+        for evidence in evidence_for(entry, recipe, weights)
+        if cards is None or evidence.gpu is None
+        or evidence.outcome in _GOOD or evidence.gpu in cards
+    }  # fmt: skip
     return next((outcome for outcome in _WORST_FIRST if outcome in seen), "untested")
 
 
@@ -53,7 +64,7 @@ def _in_range(version: str | None, versions: str | None) -> bool:
     """What cannot be compared is kept: `dflash registry check` says what is wrong with it."""
     if version is None or versions is None or not (is_version(version) and is_range(versions)):
         return True
-    return SpecifierSet(versions).contains(version, prereleases=True)
+    return within(versions, Version(version))
 
 
 def _below_floor(entry: Entry, engine: EngineName, version: str | None) -> bool:

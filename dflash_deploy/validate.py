@@ -15,9 +15,11 @@ from pathlib import PurePosixPath
 
 from packaging.version import Version
 
+from dflash_deploy.engine_schema import Engine
 from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
 from dflash_deploy.registry import Entry
-from dflash_deploy.schema import Engine, Evidence, Measurement, Recipe
+from dflash_deploy.rules import first_release
+from dflash_deploy.schema import Evidence, Measurement, Recipe
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -63,10 +65,41 @@ def _check_parts(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     for alias in model.aliases:
         if not _WORD.fullmatch(alias):
             yield "aliases", f"`{alias}` is no plain word"
+
+
+def _check_servable(entry: Entry, _: Mapping[str, Engine]) -> _Found:
+    model = entry.model
+    if model.unservable is not None:
+        if model.recipes:
+            yield "recipes", "an entry that nothing serves (`unservable`) has none"
+        return
     if not model.drafts:
         yield "drafts", "an entry needs a draft"
     if not model.recipes:
         yield "recipes", "an entry needs a recipe"
+
+
+def _check_releases(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    """What an entry states of releases may ask for more than the engine's rules, never for less."""
+    if entry.model.target is None or entry.model.unservable:
+        return
+    for draft in entry.model.drafts:
+        for name in {recipe.when.engine for recipe in entry.model.recipes
+                     if recipe.draft == draft.id
+                     or (recipe.draft is None and draft == entry.model.drafts[0])}:  # fmt: skip
+            if name is None or name not in engines:
+                continue
+            first = first_release(engines[name], entry.model.target, draft)
+            if first is None:
+                yield (
+                    f"draft `{draft.id}`",
+                    f"has a recipe for {name}, of which no release serves it",
+                )
+                continue
+            for floor in entry.floors(name, draft):
+                if is_version(floor.version) and Version(floor.version) < Version(first.version):
+                    where = f"floor of {name}"
+                    yield where, f"{floor.version} is below {first.version}: {first.because}"
 
 
 def _check_drafts(entry: Entry, _: Mapping[str, Engine]) -> _Found:
@@ -75,8 +108,9 @@ def _check_drafts(entry: Entry, _: Mapping[str, Engine]) -> _Found:
         where = f"draft `{draft.id}`"
         if not _HUB_ID.fullmatch(draft.id):
             yield where, "its id is not <owner>/<name>"
-        if draft.block_size < 2:
-            yield where, f"a block of {draft.block_size} drafts nothing"
+        yield from _check_block(where, draft.block_size, None)
+        if draft.block_size is None and not (draft.unservable or entry.model.unservable):
+            yield where, "a draft that is served needs its `block_size`"
         if draft.thinking is not None and not thinks:
             yield where, f"`thinking: {draft.thinking}`, but the target has no thinking modes"
         if draft.path is not None and not _stays_inside(draft.path):
@@ -135,7 +169,9 @@ def _check_floors(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
             yield where, f"`{floor.version}` is no version"
         elif Version(floor.version) > max(Version(r.version) for r in engine.releases):
             yield where, f"{floor.version} is above the newest release known"
-    yield from _twice("floors", (floor.engine for floor in entry.model.floors))
+        if floor.draft is not None and floor.draft not in {d.id for d in entry.model.drafts}:
+            yield where, f"unknown draft `{floor.draft}`"
+    yield from _twice("floors", (f"{f.engine} {f.draft or ''}".strip() for f in entry.model.floors))
 
 
 def _check_recipes(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
@@ -152,6 +188,8 @@ def _check_recipes(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
         if recipe.draft is not None and recipe.draft not in drafts:
             yield where, f"unknown draft `{recipe.draft}`"
         draft = drafts.get(recipe.draft or next(iter(drafts), ""))
+        if draft is not None and draft.unservable:
+            yield where, f"its draft {draft.id} is said to be unservable"
         yield from _check_block(where, recipe.block_size, draft.block_size if draft else None)
         for backend in (recipe.attention_backend, recipe.draft_attention_backend):
             if backend is not None and not _WORD.fullmatch(backend):
@@ -178,7 +216,7 @@ def _unreachable(
             yield where, f"no release can match `{recipe.when.version}`"
             continue
         for before in earlier:
-            if covers(before.when, recipe.when, releases):
+            if before.draft == recipe.draft and covers(before.when, recipe.when, releases):
                 yield where, f"never reached: `{before.name}` above it matches whatever it matches"
                 break
         earlier.append(recipe)
@@ -256,6 +294,8 @@ def _check_others(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
 
 _CHECKS = (
     _check_parts,
+    _check_servable,
+    _check_releases,
     _check_drafts,
     _check_weights,
     _check_paths,

@@ -31,6 +31,15 @@ class _StrictLoader(_Base):
             raise yaml.constructor.ConstructorError(None, None, _ANCHOR, node.start_mark)
         return super().construct_object(node, deep=deep)
 
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        """An escape in double quotes would reach somebody's terminal: text is what can be read."""
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and not value.replace("\n", "").isprintable():
+            raise yaml.constructor.ConstructorError(
+                None, None, "text holds control characters", node.start_mark
+            )
+        return value
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dflash_deploy import hardware
+from dflash_deploy.choose import default_engine
 from dflash_deploy.cli._options import EngineOption, KvOption, api_key_env
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
-from dflash_deploy.resolve import Request, default_engine
+from dflash_deploy.request import Request
 
 
 @dataclass(frozen=True)

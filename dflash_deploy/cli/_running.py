@@ -48,17 +48,28 @@ def running(
     # what would be refused anyway is refused before anything is downloaded
     plan = planned(registry, replace(wanted, engine_version=install.version))
     check_port(plan.host, plan.port)
+    announce(plan)  # licences and warnings come before anything is fetched
+    said = plan.warnings
     if name == "transformers" or not on_hub(registry, wanted):
         wanted, path = fetch_target(registry, wanted)
         plan = planned(
             registry, replace(wanted, engine_version=install.version), target_path=str(path)
         )
     for line in plan.warnings:
-        _output.warning(line)
+        if line not in said:
+            _output.warning(line)
     _output.note(headline(plan))
     output: BinaryIO | None = None if quiet or sys.stderr is None else sys.stderr.buffer
     with start(plan, executable=install.executable, output=output) as process:
         yield plan, process
+
+
+def announce(plan: Plan) -> None:
+    """What is about to be used, under which licences, and what speaks against it."""
+    for weights in (plan.target, plan.draft):
+        _output.note(f"{weights.id}: licence {weights.licence or 'unknown'}")
+    for line in plan.warnings:
+        _output.warning(line)
 
 
 def headline(plan: Plan) -> str:

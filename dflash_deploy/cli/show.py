@@ -32,13 +32,13 @@ def show(model: ModelArg, *, registry: RegistryOpt = None, json: JsonOpt = False
 
 def _target(entry: Entry) -> None:
     target = entry.target
-    size = target.parameters
+    size = target.parameters or "size unknown"
     if target.active_parameters:
         size += f" ({target.active_parameters} active)"
     weights = ", ".join(weights.name for weights in target.weights)
     gated = ", gated" if target.gated else ""
-    need = f"{target.minimum.tensor_parallel} card(s)"
-    if target.minimum.memory_gib:
+    need = f"{target.minimum.tensor_parallel} card(s)" if target.minimum else "nobody says what"
+    if target.minimum and target.minimum.memory_gib:
         need += f", {target.minimum.memory_gib} GiB in all"
     _output.text(_output.bold(entry.id) + f"  ({', '.join(entry.model.aliases)})")
     _output.text(f"  {size}, context {target.context}, weights {weights}")

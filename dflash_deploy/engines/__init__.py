@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dflash_deploy.engines import sglang, transformers, vllm
 from dflash_deploy.engines.spelling import Command
-from dflash_deploy.resolve import Resolution
+from dflash_deploy.request import Resolution
 
 
 def command(resolution: Resolution) -> Command:

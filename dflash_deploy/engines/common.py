@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from dflash_deploy.engines.spelling import Setting, setting, switch
-from dflash_deploy.resolve import Choice, Resolution
+from dflash_deploy.request import Choice, Resolution
 from dflash_deploy.resources import registry_root
 
 
@@ -96,6 +96,22 @@ def thinking(resolution: Resolution) -> Iterator[Setting]:
 def remote_code(resolution: Resolution) -> Iterator[Setting]:
     if resolution.entry.target.remote_code == "required":
         yield switch("remote_code", "the target's repository holds its code; you agreed to run it")
+
+
+def draft_backend(resolution: Resolution) -> Setting | None:
+    """The draft's attention backend, where the recipe or a rule of the engine names one."""
+    recipe, fix = resolution.recipe, resolution.fix("draft_attention_backend")
+    if recipe.draft_attention_backend:
+        name = recipe.draft_attention_backend
+        return setting("draft_attention_backend", name, recipe.why, recipe.source)
+    return setting(fix.setting, fix.value, fix.why, fix.source) if fix else None
+
+
+def fixes(resolution: Resolution) -> Iterator[Setting]:
+    """What the engine's rules add, but for what is part of the draft's own settings."""
+    for fix in resolution.fixes:
+        if fix.setting != "draft_attention_backend":
+            yield Setting(fix.setting, (fix.value,) if fix.value else (), fix.why, fix.source)
 
 
 def as_choices(settings: tuple[Setting, ...], known: set[str]) -> Iterator[Choice]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, supported, switch
-from dflash_deploy.resolve import Resolution
+from dflash_deploy.request import Resolution
 
 KV_DTYPES = {"bf16": "bf16", "fp8": "fp8_e4m3"}
 LONGER_CONTEXT = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
@@ -38,7 +38,7 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
     yield from common.memory_fraction(resolution)
     yield from common.attention_backend(resolution)
     yield from common.kv_dtype(resolution, KV_DTYPES)
-    yield from recurrent_state(resolution)
+    yield from common.fixes(resolution)
     yield from supported(engine, version, common.thinking(resolution))
     yield from common.parsers(resolution)
     yield switch("metrics", "the acceptance check reads the engine's own counters")
@@ -47,16 +47,14 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
 
 def speculation(resolution: Resolution) -> Iterator[Setting]:
     """SGLang counts the whole block, the token it starts from included."""
-    draft, recipe = resolution.draft, resolution.recipe
+    draft = resolution.draft
     yield setting("algorithm", "DFLASH", "DFlash 1 and 2 alike: SGLang asks the draft's config")
     yield setting("draft", common.draft_path(resolution), f"the draft for {resolution.entry.id}")
     if draft.revision:
         yield setting("draft_revision", draft.revision, "the revision the evidence is for")
     yield setting("block_size", resolution.block_size, *common.why(resolution, "block_size"))
-    if recipe.draft_attention_backend:
-        yield setting(
-            "draft_attention_backend", recipe.draft_attention_backend, recipe.why, recipe.source
-        )
+    if backend := common.draft_backend(resolution):
+        yield backend
 
 
 def unsaid_thinking(resolution: Resolution) -> Iterator[str]:
@@ -74,15 +72,6 @@ def unsaid_key(resolution: Resolution) -> Iterator[str]:
             "SGLang takes its API key in argv or a file alone: `dflash serve` writes that file for"
             " the time it runs, and the command as printed asks for no key"
         )
-
-
-def recurrent_state(resolution: Resolution) -> Iterator[Setting]:
-    if any(layers.kind == "linear" for layers in resolution.entry.target.layers):
-        yield setting(
-            "recurrent_state_cache", "extra_buffer",
-            "lets prefix caching and speculation share the recurrent state of linear attention",
-            "SGLang 0.5.11 server_args.py; chosen by itself from 0.5.14, harmless to say",
-        )  # fmt: skip
 
 
 def longer_context(resolution: Resolution) -> tuple[bool, str]:

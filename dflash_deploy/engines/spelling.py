@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import Unsupported
-from dflash_deploy.schema import Engine
+from dflash_deploy.reach import within
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,9 @@ def flag_for(engine: Engine, name: str, version: Version) -> str | None:
     for spelling in engine.spellings:
         if spelling.setting != name:
             continue
-        if spelling.versions is None or _holds(spelling.versions, version):
+        if within(spelling.versions, version):
             return spelling.flag
     return None
-
-
-def _holds(versions: str, version: Version) -> bool:
-    return SpecifierSet(versions).contains(version, prereleases=True)
 
 
 def argv(engine: Engine, version: Version, command: Command) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting
-from dflash_deploy.resolve import Resolution
+from dflash_deploy.request import Resolution
 
 FLOAT32 = "on a CPU a block of bf16 rows costs as much as its rows one by one: nothing is gained"
 HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}

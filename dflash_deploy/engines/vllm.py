@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from dflash_deploy.choose import choose_batched_tokens
 from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, switch
-from dflash_deploy.resolve import Resolution
+from dflash_deploy.request import Resolution
 
 KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 QUIET = "the engine reports its usage to its makers unless told not to"
@@ -37,6 +38,7 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
     yield from common.attention_backend(resolution)
     yield from common.kv_dtype(resolution, KV_DTYPES)
     yield from common.memory_fraction(resolution)
+    yield from common.fixes(resolution)
     yield from common.thinking(resolution)
     yield from tool_choice(resolution)
     yield from common.parsers(resolution)
@@ -45,7 +47,7 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
 
 def speculation(resolution: Resolution) -> Setting:
     """vLLM counts the draft tokens alone: block - 1. It derives neither that nor the method."""
-    draft, recipe = resolution.draft, resolution.recipe
+    draft = resolution.draft
     config: dict[str, object] = {
         "method": "dflash",
         "model": common.draft_path(resolution),
@@ -53,21 +55,16 @@ def speculation(resolution: Resolution) -> Setting:
     }
     if draft.revision:
         config["revision"] = draft.revision
-    if recipe.draft_attention_backend:
-        config["attention_backend"] = recipe.draft_attention_backend
+    if backend := common.draft_backend(resolution):
+        config["attention_backend"] = backend.value
     reason, source = common.why(resolution, "block_size")
     why = f"block of {resolution.block_size} is {resolution.block_size - 1} draft tokens: {reason}"
     return setting("speculation", json.dumps(config), why, source)
 
 
 def batched_tokens(resolution: Resolution) -> Setting:
-    """One budget that is enough on every release: max(8192 + (K-1) N, (2K+1) N).
-
-    K draft tokens, N requests. 0.20 to 0.27 take (K-1) N slots off the budget and refuse to start
-    when nothing is left; 0.28 to 0.30 charge each decoding request 2K+1 tokens; 0.33 K+1.
-    """
     k, n = resolution.block_size - 1, resolution.concurrency
-    budget = max(8192 + (k - 1) * n, (2 * k + 1) * n)
+    budget = choose_batched_tokens(resolution.block_size, n)
     why = f"8192 tokens of prefill beside {n} requests that draft {k} tokens each, on any release"
     source = "vLLM config/vllm.py 0.26.0, 0.28.0, 0.33.0"
     return setting("batched_tokens", budget, why, source)

@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 
 from dflash_deploy import __version__
+from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError
 from dflash_deploy.launch.endings import NAMES
-from dflash_deploy.schema import Engine, EngineName
+from dflash_deploy.schema import EngineName
 
 LOCAL_MODULES = ("torch", "transformers", "safetensors", "starlette", "uvicorn")
 VERSION_TIMEOUT = 60.0

@@ -13,7 +13,7 @@ from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.registry import load
 from dflash_deploy.render.command import render
-from dflash_deploy.resolve import Request
+from dflash_deploy.request import Request
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "plans"
 REGISTRY = load(user=False)

@@ -95,8 +95,9 @@ def test_a_name_that_only_begins_like_a_known_one_is_unknown(monkeypatch, gpus):
 
 
 def test_a_16_gb_card_holds_what_is_published_for_16_gb(gpus):
+    from dflash_deploy.choose import choose_tensor_parallel
     from dflash_deploy.hardware import Card
-    from dflash_deploy.resolve import Request, choose_tensor_parallel
+    from dflash_deploy.request import Request
 
     entry = load(user=False).find("gpt-oss-20b")
     card = Hardware((Card("RTX", None, 15.99),), "found")

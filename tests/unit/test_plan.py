@@ -10,7 +10,7 @@ import pytest
 from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.plan import Plan, make_plan, reachable
 from dflash_deploy.registry import load
-from dflash_deploy.resolve import Request
+from dflash_deploy.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +123,18 @@ def test_sglang_lets_a_draft_of_unknown_or_shorter_context_through(registry):
 
 
 def test_a_hybrid_target_names_its_state_cache_by_release(registry):
-    plan = planned(registry, "qwen3.5-27b", "sglang")
-    assert value(plan, "--mamba-radix-cache-strategy") == "extra_buffer"
-    assert "--mamba-radix-cache-strategy" not in planned(registry, "qwen3-8b", "sglang").argv
+    early = planned(registry, "qwen3-coder-next", "sglang", engine_version="0.5.11")
+    assert value(early, "--mamba-scheduler-strategy") == "extra_buffer"
+    late = planned(registry, "qwen3-coder-next", "sglang")
+    assert not [word for word in late.argv if word.startswith("--mamba")]  # SGLang's own choice
+
+
+def test_a_release_that_reuses_prefixes_wrongly_gets_no_prefix_cache(registry):
+    wrong = planned(registry, "qwen3.5-27b", "sglang", engine_version="0.5.17")
+    assert "--disable-radix-cache" in wrong.argv
+    assert any("0.5.18" in item.why for item in wrong.choices if item.name == "no_prefix_caching")
+    mended = planned(registry, "qwen3.5-27b", "sglang", engine_version="0.5.18")
+    assert "--disable-radix-cache" not in mended.argv
 
 
 @pytest.mark.parametrize(

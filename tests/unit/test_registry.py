@@ -39,7 +39,7 @@ def shipped_text(name: str) -> str:
     ("text", "line", "field", "says"),
     [
         ("aliases: [a]\ntarget:\n  family: 7\n", 3, "target.family", "Expected `str`, got `int`"),
-        ("drafts:\n  - id: a/b\n    block_size: big\n    kind: dflash\n", 3, r"drafts\[0\].block_size", "`int`"),
+        ("drafts:\n  - id: a/b\n    block_size: big\n    kind: dflash\n", 3, r"drafts\[0\].block_size", r"`int \| null`"),
         ("drafts:\n  - id: a/b\n    kind: eagle\n", 3, r"drafts\[0\].kind", "Invalid enum value 'eagle'"),
         ("recipes:\n  - name: r\n    when: {engine: tgi}\n", 3, r"recipes\[0\].when.engine", "'tgi'"),
         ("aliases: [a]\ntarget: {famly: x}\n", 2, "target.famly", "unknown field"),

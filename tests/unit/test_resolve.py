@@ -7,7 +7,8 @@ import pytest
 from dflash_deploy.errors import EngineError, RegistryError, UnknownModel, Unsupported, UsageError
 from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.registry import Registry, load
-from dflash_deploy.resolve import Request, resolve
+from dflash_deploy.request import Request
+from dflash_deploy.resolve import resolve
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_an_unknown_set_of_weights_names_the_known_ones(registry):
 
 
 def test_gemma_on_vllm_carries_its_warning_and_sglang_comes_first(registry):
-    from dflash_deploy.resolve import default_engine
+    from dflash_deploy.choose import default_engine
 
     assert default_engine(registry.find("gemma-4-31b")) == "sglang"
     assert any("embedding" in line for line in resolved(registry, "gemma-4-31b").warnings)

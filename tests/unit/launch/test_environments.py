@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dflash_deploy.engine_schema import Engine, Release
 from dflash_deploy.errors import EngineError
 from dflash_deploy.launch import environments
 from dflash_deploy.launch.environments import find_engine, from_metadata, parse_version
-from dflash_deploy.schema import Engine, EngineName, Release
+from dflash_deploy.schema import EngineName
 from tests.fakes import install_fakes
 
 

@@ -10,7 +10,7 @@ from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Secret, make_plan
 from dflash_deploy.registry import load
 from dflash_deploy.render.command import render
-from dflash_deploy.resolve import Request
+from dflash_deploy.request import Request
 
 PLAN = make_plan(load(user=False), Request(model="gpt-oss-20b", engine="vllm"), Hardware())
 

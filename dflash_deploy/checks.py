@@ -1,0 +1,88 @@
+"""The arithmetic behind rules: what a condition cannot say by comparing values. Pure.
+
+K is the number of draft tokens (block - 1), N the requests admitted at once, T vLLM's
+`--max-num-batched-tokens`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from packaging.version import Version
+
+from dflash_deploy.engine_schema import Check
+from dflash_deploy.situation import Situation
+
+_BEFORE_0_28, _BEFORE_0_33 = Version("0.28.0"), Version("0.33.0")
+
+
+def budget_is_too_small(at: Situation) -> bool:
+    """Whether vLLM refuses to start: T leaves no room to schedule anything.
+
+    0.20 to 0.27 take (K-1) N off T and need something left; 0.28 to 0.30 need T > K, 0.33
+    T > K+1. Source: vLLM config/vllm.py 0.26.0:1689, 0.28.0:1839, 0.33.0:2341.
+    """
+    k = (at.block_size or 1) - 1
+    tokens, requests = _budget(at)
+    if at.version < _BEFORE_0_28:
+        return tokens - (k - 1) * requests <= 0
+    return tokens <= (k if at.version < _BEFORE_0_33 else k + 1)
+
+
+def lora_budget_is_too_small(at: Situation) -> bool:
+    """vLLM with adapters needs T >= N (K+1). Source: vLLM 0.33.0 config/lora.py, run."""
+    tokens, requests = _budget(at)
+    return "--enable-lora" in at.settings and tokens < requests * (at.block_size or 1)
+
+
+def _budget(at: Situation) -> tuple[int, int]:
+    """T and N as said, else vLLM's own defaults for the card (0.33.0 engine/arg_utils.py)."""
+    large = at.architecture in ("hopper", "blackwell")
+    tokens = {"hopper": 8192, "blackwell": 16384}.get(str(at.architecture), 2048)
+    return (
+        at.number("batched_tokens") or tokens,
+        at.concurrency or at.number("concurrency") or (1024 if large else 256),
+    )
+
+
+def block_is_above_trained(at: Situation) -> bool:
+    """A draft serves blocks up to the size it was trained with, never longer ones."""
+    trained = at.draft.block_size if at.draft else None
+    return bool(trained and at.block_size and at.block_size > trained)
+
+
+def context_is_above_draft(at: Situation) -> bool:
+    allowed = at.draft.context if at.draft else None
+    return bool(allowed and at.context and at.context > allowed)
+
+
+def draft_heads_do_not_divide(at: Situation) -> bool:
+    """Query heads divide by the ranks; KV heads divide, or every rank holds a copy of one."""
+    ranks = at.tensor_parallel
+    for layers in at.draft.layers if at.draft else []:
+        if layers.heads and layers.heads % ranks:
+            return True
+        if layers.kv_heads and layers.kv_heads % ranks and ranks % layers.kv_heads:
+            return True
+    return False
+
+
+def draft_window_is_below_block(at: Situation) -> bool:
+    window = at.number("draft_window")
+    return bool(window and at.block_size and window < at.block_size)
+
+
+def thinking_is_not_as_trained(at: Situation) -> bool:
+    trained = at.draft.thinking if at.draft else None
+    return bool(trained and at.thinking and trained != at.thinking)
+
+
+CHECKS: dict[Check, Callable[[Situation], bool]] = {
+    "batched-tokens-budget": budget_is_too_small,
+    "block-above-trained": block_is_above_trained,
+    "context-above-draft": context_is_above_draft,
+    "draft-heads-not-divisible": draft_heads_do_not_divide,
+    "draft-window-below-block": draft_window_is_below_block,
+    "lora-budget": lora_budget_is_too_small,
+    "thinking-not-as-trained": thinking_is_not_as_trained,
+}

@@ -1,0 +1,269 @@
+"""One function a question: which release, recipe, draft, block size and limits, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+from packaging.version import InvalidVersion, Version
+
+from dflash_deploy.engine_schema import Engine
+from dflash_deploy.errors import EngineError, Unsupported, UsageError
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.reach import within
+from dflash_deploy.registry import Entry
+from dflash_deploy.request import Choice, Rejected, Request
+from dflash_deploy.schema import (
+    Draft,
+    EngineName,
+    KvDtype,
+    Minimum,
+    Parsers,
+    Recipe,
+    Thinking,
+    Weights,
+    When,
+)
+
+DEFAULT_CONCURRENCY = 64
+
+
+EMBEDDED_CONCURRENCY = 4
+
+
+GB = 2**30 / 10**9
+
+
+NO_MINIMUM = Minimum(tensor_parallel=1, source="nobody documented one")
+
+
+DEFAULT_CONTEXT = 32768
+"""Long enough for most chats, short enough to start on the smallest documented card."""
+
+
+def named_draft(entry: Entry, request: Request) -> Draft | None:
+    """The draft that MODEL is the hub id of; None: the entry's recipes choose."""
+    wanted = request.model.lower()
+    return next((draft for draft in entry.model.drafts if draft.id.lower() == wanted), None)
+
+
+def choose_version(
+    entry: Entry, engine: Engine, request: Request, named: Draft | None
+) -> tuple[Version, Choice]:
+    """The release asked for or found, or the newest known; never one below the entry's floor."""
+    newest = engine.releases[-1].version
+    try:
+        version = Version(request.engine_version or newest)
+    except InvalidVersion as error:
+        raise UsageError(
+            f"`{request.engine_version}` is not a release of {request.engine}",
+            hint=f"--engine-version {newest}",
+        ) from error
+    floors = entry.floors(request.engine, named or entry.model.drafts[0])
+    for floor in floors:
+        if version < Version(floor.version):
+            raise EngineError(
+                f"{request.engine} {version} is too old for {entry.name}, which needs"
+                f" {floor.version}: {floor.because}",
+                hint=f"uv pip install '{engine.distribution}=={newest}'",
+            )
+    if version < Version(engine.first_release):
+        raise EngineError(
+            f"{request.engine} {version} has no DFlash: {engine.first_release} is the first to",
+            hint=f"uv pip install '{engine.distribution}=={newest}'",
+        )
+    why = "asked for, or found on this machine" if request.engine_version else "the newest known"
+    needs = "; ".join(f"at least {floor.version}: {floor.because}" for floor in floors)
+    source = floors[0].source if floors else None
+    return version, Choice(
+        "engine_version", str(version), f"{why}; {needs}" if needs else why, source
+    )
+
+
+def default_engine(entry: Entry) -> EngineName:
+    """The engine of the entry's first recipe: the registry's order is its preference."""
+    for recipe in entry.model.recipes:
+        if recipe.when.engine:
+            return recipe.when.engine
+    return "vllm"
+
+
+def choose_thinking(entry: Entry, named: Draft | None) -> tuple[Thinking | None, Choice | None]:
+    """The mode the draft was trained for: in the other one its acceptance collapses."""
+    modes, draft = entry.target.thinking, named or entry.model.drafts[0]
+    if modes is None:
+        return None, None
+    if draft.thinking is None:
+        return modes.default, Choice("thinking", modes.default, "the chat template's default")
+    why = f"{draft.id} was trained with thinking {draft.thinking}, and is accepted less without"
+    return draft.thinking, Choice("thinking", draft.thinking, why)
+
+
+def choose_recipe(
+    entry: Entry, request: Request, version: Version, hardware: Hardware,
+    thinking: Thinking | None, named: Draft | None,
+) -> tuple[Recipe, list[Rejected]]:  # fmt: skip
+    """The first recipe whose conditions all hold, and why the ones before it do not.
+
+    One with another draft than the entry's first is for those who name that draft.
+    """
+    wanted = named or entry.model.drafts[0]
+    rejected: list[Rejected] = []
+    for recipe in entry.model.recipes:
+        draft = entry.draft(recipe.draft)
+        failed = (
+            f"with the draft {draft.id}" if draft != wanted
+            else next(mismatches(recipe.when, request, version, hardware, thinking), None)
+        )  # fmt: skip
+        if failed is None:
+            return recipe, rejected
+        rejected.append(Rejected(recipe.name, failed))
+    served = sorted(
+        {recipe.when.engine for recipe in entry.model.recipes
+         if recipe.when.engine and entry.draft(recipe.draft) == wanted}
+    )  # fmt: skip
+    if request.engine not in served and served:
+        raise Unsupported(
+            f"{named.id if named else entry.name} has no recipe for {request.engine}",
+            hint=f"dflash plan {entry.name} --engine {_preferred(served)}",
+        )
+    raise Unsupported(
+        f"no recipe of {entry.name} fits {request.engine} {version} on {hardware}",
+        hint=f"dflash show {entry.name}",
+        detail="\n".join(f"{item.name}: {item.why}" for item in rejected),
+    )
+
+
+def reason(recipe: Recipe, request: Request) -> str:
+    """Why this recipe; a load nobody stated was taken for a low one, and that is said."""
+    if recipe.when.concurrency_at_most and request.concurrency is None:
+        return f"{recipe.why} (taken for a short queue: --concurrency says yours)"
+    return recipe.why
+
+
+def _preferred(engines: list[EngineName]) -> EngineName:
+    return next(engine for engine in get_args(EngineName) if engine in engines)
+
+
+def mismatches(
+    when: When, request: Request, version: Version, hardware: Hardware, thinking: Thinking | None
+) -> Iterator[str]:
+    """Each condition that does not hold, in words; an unknown card fulfils none about cards."""
+    load = request.concurrency or 1  # nobody said: a short queue, where long blocks pay most
+    architecture, memory = hardware.architecture, hardware.memory_gib
+    if when.engine not in (None, request.engine):
+        yield f"for {when.engine}"
+    if not within(when.version, version):
+        yield f"for {when.engine or request.engine} {when.version}, not {version}"
+    if when.architecture and architecture not in when.architecture:
+        yield f"for {', '.join(when.architecture)}, not {architecture or 'an unknown card'}"
+    if when.memory_at_least_gib and (memory or 0) < when.memory_at_least_gib:
+        yield f"for cards of {when.memory_at_least_gib} GiB or more"
+    if when.concurrency_at_most and load > when.concurrency_at_most:
+        yield f"for at most {when.concurrency_at_most} requests at once, not {load}"
+    if when.kv_dtype not in (None, request.kv_dtype):
+        yield f"for a {when.kv_dtype} KV cache"
+    if when.thinking not in (None, thinking):
+        yield f"for thinking {when.thinking}"
+
+
+def choose_weights(entry: Entry, request: Request) -> tuple[Weights, Choice]:
+    """The set asked for, or the entry's first."""
+    known = entry.target.weights
+    if request.weights is None:
+        return known[0], Choice("weights", known[0].name, "the entry's first")
+    for weights in known:
+        if weights.name == request.weights:
+            return weights, Choice("weights", weights.name, "asked for")
+    names = ", ".join(weights.name for weights in known)
+    raise UsageError(
+        f"{entry.name} has no weights `{request.weights}`", hint=f"--weights, one of {names}"
+    )
+
+
+def choose_block_size(draft: Draft, recipe: Recipe, request: Request) -> tuple[int, Choice]:
+    """A draft serves blocks up to the size it was trained with, never longer ones."""
+    trained = draft.block_size
+    if trained is None:
+        raise Unsupported(f"the block size of {draft.id} is not known", hint="dflash registry add")
+    if request.block_size is not None:
+        if not 2 <= request.block_size <= trained:
+            raise UsageError(
+                f"block size {request.block_size} is outside 2..{trained}:"
+                f" {draft.id} was trained with blocks of {trained}",
+                hint=f"--block-size {trained}",
+            )
+        return request.block_size, Choice("block_size", str(request.block_size), "asked for")
+    if recipe.block_size is not None:
+        why = f"recipe {recipe.name}: {recipe.why}"
+        return recipe.block_size, Choice("block_size", str(recipe.block_size), why, recipe.source)
+    why = f"{draft.id} was trained with it"
+    return trained, Choice("block_size", str(trained), why)
+
+
+def choose_concurrency(recipe: Recipe, request: Request) -> tuple[int, Choice]:
+    wanted = request.concurrency
+    if wanted is None:
+        embedded = request.engine == "transformers"
+        default = EMBEDDED_CONCURRENCY if embedded else DEFAULT_CONCURRENCY
+        wanted, why = default, "a default for mixed load; --concurrency says your own"
+    else:
+        why = "asked for"
+    if recipe.max_concurrency and wanted > recipe.max_concurrency:
+        wanted, why = recipe.max_concurrency, f"the most that recipe {recipe.name} allows"
+    return wanted, Choice("concurrency", str(wanted), why)
+
+
+def choose_batched_tokens(block_size: int, concurrency: int) -> int:
+    """vLLM's budget of tokens a step, enough on every release: max(8192 + (K-1) N, (2K+1) N).
+
+    K draft tokens, N requests. 0.20 to 0.27 take (K-1) N slots off the budget and refuse to start
+    when nothing is left; 0.28 to 0.30 charge each decoding request 2K+1 tokens; 0.33 K+1.
+    """
+    k, n = block_size - 1, concurrency
+    return max(8192 + (k - 1) * n, (2 * k + 1) * n)
+
+
+def choose_context(entry: Entry, request: Request) -> tuple[int, Choice]:
+    longest = entry.target.context
+    if request.context is not None:
+        if longest and request.context > longest:
+            raise Unsupported(
+                f"{entry.name} reads at most {longest} tokens, not {request.context}",
+                hint=f"--context {longest}",
+            )
+        return request.context, Choice("context", str(request.context), "asked for")
+    context = min(longest or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+    why = "all the target can read" if context == longest else "a default; --context raises it"
+    most = f"at most {longest}" if longest else "its longest is not known"
+    return context, Choice("context", str(context), f"{why} ({most})")
+
+
+def choose_tensor_parallel(
+    entry: Entry, request: Request, hardware: Hardware
+) -> tuple[int, Choice]:
+    """The smallest power of two of cards that holds the documented minimum."""
+    minimum = entry.target.minimum or NO_MINIMUM
+    wanted, why = request.tensor_parallel, "asked for"
+    if wanted is None:
+        wanted, why = minimum.tensor_parallel, f"documented minimum ({minimum.source})"
+        card = hardware.memory_gib
+        # published minimums are in GB, cards in GiB
+        while card and minimum.memory_gib and wanted * card * GB < minimum.memory_gib:
+            wanted *= 2
+            why = f"{minimum.memory_gib} GiB in all are the documented minimum ({minimum.source})"
+    if hardware.cards and wanted > len(hardware.cards):
+        raise Unsupported(
+            f"{entry.name} needs {wanted} cards, and there is only {hardware}: {why}",
+            hint=f"dflash plan {entry.name} --engine {request.engine}"
+            f" --gpu {hardware.cards[0].name}:{wanted}",
+        )
+    return wanted, Choice("tensor_parallel", str(wanted), why, minimum.source)
+
+
+def kv_dtype(recipe: Recipe, request: Request) -> KvDtype:
+    return request.kv_dtype if request.kv_dtype != "auto" else recipe.kv_dtype or "auto"
+
+
+def find_parsers(entry: Entry, engine: EngineName) -> Parsers | None:
+    return next((item for item in entry.target.parsers if item.engine == engine), None)

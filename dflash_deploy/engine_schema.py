@@ -1,0 +1,172 @@
+"""The types of `registry/engines/*.yaml`: releases, spellings, support, rules, images and names.
+
+A rule is data: a closed condition, a severity, and the words for the user. What a condition cannot
+say by comparing values is one of the named checks, which `checks.py` computes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dflash_deploy.schema import Architecture, Kind, KvDtype, Positive, Struct
+
+Check = Literal[
+    "batched-tokens-budget",
+    "block-above-trained",
+    "context-above-draft",
+    "draft-heads-not-divisible",
+    "draft-window-below-block",
+    "lora-budget",
+    "thinking-not-as-trained",
+]
+"""Arithmetic that a rule may ask for by name; each is one function of `checks.py`."""
+Severity = Literal["refuse", "warn", "fix", "note"]
+"""A note is a limit of the engine with DFlash that a client may run into; plans list them."""
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    version: str
+    date: str | None = None
+    torch: str | None = None
+    python: str | None = None
+    cuda: str | None = None
+    """The CUDA of the binaries on PyPI, as `13.0`; the driver has to know it."""
+
+
+class Spelling(Struct, frozen=True, kw_only=True):
+    """How a setting is written on the engine's command line, in a range of releases.
+
+    The first spelling of a setting whose range holds is used; a setting with none is unknown to
+    that release.
+    """
+
+    setting: str
+    flag: str
+    versions: str | None = None
+
+
+class Support(Struct, frozen=True, kw_only=True):
+    """The first release whose code serves these classes with DFlash."""
+
+    role: Literal["target", "draft"]
+    architectures: list[str]
+    since: str
+    source: str
+
+
+class SettingIs(Struct, frozen=True, kw_only=True):
+    """A condition on one setting of the command; with its name alone: that it is given."""
+
+    name: str
+    one_of: list[str] | None = None
+    none_of: list[str] | None = None
+    mentions: str | None = None
+    """A part of its words, in lower case."""
+    above: int | None = None
+    absent: bool = False
+
+
+class RuleWhen(Struct, frozen=True, kw_only=True):
+    """The closed condition of a rule: every field given must hold; an unknown fact fulfils none."""
+
+    version: str | None = None
+    architecture: list[Architecture] | None = None
+    targets: list[str] | None = None
+    """Classes of the target: `architectures` in its config.json."""
+    target_layers: Literal["linear", "mla", "sliding"] | None = None
+    draft_kind: Kind | None = None
+    draft_layers: list[Literal["full", "sliding", "mixed"]] | None = None
+    """All full, all sliding, or both kinds."""
+    draft_causal: bool | None = None
+    draft_format: Literal["z-lab", "speculators"] | None = None
+    draft_quantized: bool | None = None
+    kv_dtype: list[KvDtype] | None = None
+    tensor_parallel_above: Positive | None = None
+    concurrency_above: Positive | None = None
+    block_size_above: Positive | None = None
+    settings: list[SettingIs] = []
+    check: Check | None = None
+
+
+class SetTo(Struct, frozen=True, kw_only=True):
+    """A setting that a rule adds where neither the recipe nor the user said anything."""
+
+    setting: str
+    value: str | None = None
+    """None: a bare switch."""
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """What an engine cannot do, does wrongly, or needs to be told, in some situations."""
+
+    id: str
+    when: RuleWhen
+    severity: Severity
+    message: str
+    set: list[SetTo] = []
+    """For `fix`: what is added to the command."""
+    hint: str | None = None
+    """What to do about it: an option or a command."""
+    lifted_in: str | None = None
+    """The release without this limit; None: no release known lifts it."""
+    source: str
+
+
+class DeadSwitch(Struct, frozen=True, kw_only=True):
+    """An environment variable of published commands that does nothing, or harm."""
+
+    name: str
+    versions: str | None = None
+    """Where that is so; None: in every release."""
+    message: str
+    source: str
+
+
+class Image(Struct, frozen=True, kw_only=True):
+    """The engine's own container images; `{version}` stands for the release."""
+
+    reference: str
+    versions: str | None = None
+    cuda: str | None = None
+    source: str
+
+
+class MetricName(Struct, frozen=True, kw_only=True):
+    """What the engine calls a quantity at its metrics endpoint."""
+
+    meaning: str
+    name: str
+    type: Literal["counter", "gauge", "histogram"]
+    versions: str | None = None
+
+
+class Endpoints(Struct, frozen=True, kw_only=True):
+    """Paths of the server that say how it is, beside the OpenAI ones."""
+
+    metrics: str
+    models: str = "/v1/models"
+    info: str | None = None
+    """The resolved settings."""
+    version: str | None = None
+
+
+class Engine(Struct, frozen=True, kw_only=True):
+    """One file of `registry/engines`."""
+
+    distribution: str
+    """Its name on PyPI."""
+    executable: str
+    first_release: str
+    """The first that knows DFlash."""
+    port: int
+    health_path: str
+    endpoints: Endpoints = Endpoints(metrics="/metrics")
+    releases: list[Release]
+    spellings: list[Spelling]
+    supports: list[Support] = []
+    rules: list[Rule] = []
+    dead_switches: list[DeadSwitch] = []
+    images: list[Image] = []
+    metrics: list[MetricName] = []
+    allowed_flags: list[str] = []
+    """What `flags` of an overlay's recipe may set: no paths, no hooks, no remote code."""

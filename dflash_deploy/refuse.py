@@ -1,0 +1,81 @@
+"""What stops a request before there is a plan: each check raises, or says nothing. Pure."""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from dflash_deploy.engine_schema import Engine
+from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
+from dflash_deploy.registry import Entry, Registry
+from dflash_deploy.request import Request
+from dflash_deploy.rules import Finding
+from dflash_deploy.schema import (
+    Draft,
+)
+from dflash_deploy.validate import problems
+
+OWN_OPTIONS = {
+    "host": "--host",
+    "port": "--port",
+    "served_names": "the entry's aliases",
+    "speculation": "--block-size",
+    "algorithm": "--block-size",
+    "block_size": "--block-size",
+    "draft": "an overlay entry with that draft",
+    "config_file": "--host, --port and the other options",
+}
+"""Settings that the rest of the command depends on, and how they are said to it."""
+
+
+def check_foreign(entry: Entry, registry: Registry) -> None:
+    """An entry from elsewhere is not trusted: nothing of it is used while anything is wrong."""
+    if entry.layer == "shipped":
+        return
+    for problem in problems([entry], registry.engines):
+        raise RegistryError(str(problem), hint="dflash registry check")
+
+
+def check_servable(entry: Entry, named: Draft | None) -> None:
+    reason = (named and named.unservable) or entry.model.unservable
+    if reason:
+        raise Unsupported(
+            f"{named.id if named else entry.name} cannot be served: {reason}",
+            hint=f"dflash show {entry.name}",
+        )
+
+
+def check_remote_code(entry: Entry, request: Request) -> None:
+    if entry.target.remote_code == "required" and not request.trust_remote_code:
+        raise Unsupported(
+            f"{entry.id} runs Python code from its own repository, and you have not agreed to that",
+            hint="read it on the hub, then say the same command with --trust-remote-code",
+        )
+
+
+def check_engine_args(engine: Engine, request: Request) -> None:
+    """What this command decides, or reads back, is said to it and not behind its back."""
+    given = {word.partition("=")[0] for word in request.engine_args}
+    if "--api-key" in given:
+        raise UsageError(
+            "a key on a command line is there for everybody to see",
+            hint="export DFLASH_API_KEY=..., without --api-key",
+        )
+    for spelling in engine.spellings:
+        if spelling.flag in given and spelling.setting in OWN_OPTIONS:
+            raise UsageError(
+                f"{spelling.flag} after `--` would contradict the plan",
+                hint=f"{OWN_OPTIONS[spelling.setting]}, before the `--`",
+            )
+
+
+def refuse(found: list[Finding], engine: Engine, version: Version) -> None:
+    """Stop at the first rule that refuses; one that a later release lifts asks for that."""
+    for item in found:
+        if item.severity != "refuse":
+            continue
+        message = f"{engine.distribution} {version}: {item.message}"
+        if item.lifted_in and version < Version(item.lifted_in):
+            newest = engine.releases[-1].version
+            raise EngineError(message, hint=f"uv pip install '{engine.distribution}=={newest}'",
+                              detail=f"source: {item.source}")  # fmt: skip
+        raise Unsupported(message, hint=item.hint, detail=f"source: {item.source}")

@@ -1,0 +1,107 @@
+"""A question and its answer: what a user asked for, and everything decided about it.
+
+A `Choice` is one decision with its reason; a `Resolution` holds all of them, still in the words
+of the registry, for an engine's adapter to write down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+from packaging.version import Version
+
+from dflash_deploy.engine_schema import Engine
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.registry import Entry
+from dflash_deploy.schema import (
+    Draft,
+    EngineName,
+    KvDtype,
+    Parsers,
+    Recipe,
+    Status,
+    Thinking,
+    Weights,
+)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One decision, the reason for it, and where the reason comes from."""
+
+    name: str
+    value: str
+    why: str
+    source: str | None = None
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A recipe that did not apply, and the condition that failed."""
+
+    name: str
+    why: str
+
+
+class Fix(msgspec.Struct, frozen=True):
+    """A setting that one of the engine's rules adds to the command."""
+
+    setting: str
+    value: str | None
+    """None: a bare switch."""
+    why: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for; None leaves the choice to the registry."""
+
+    model: str
+    """An alias, the target's hub id, or a draft's: that draft is used then."""
+    engine: EngineName
+    engine_version: str | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    block_size: int | None = None
+    concurrency: int | None = None
+    context: int | None = None
+    tensor_parallel: int | None = None
+    kv_dtype: KvDtype = "auto"
+    weights: str | None = None
+    target_path: str | None = None
+    """Where the target's weights are already, for the engine that does not fetch them itself."""
+    trust_remote_code: bool = False
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the key the server shall ask for."""
+    engine_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """Every answer, still in the words of the registry."""
+
+    request: Request
+    entry: Entry
+    engine: Engine
+    version: Version
+    hardware: Hardware
+    recipe: Recipe
+    status: Status
+    draft: Draft
+    weights: Weights
+    block_size: int
+    concurrency: int
+    context: int
+    tensor_parallel: int
+    thinking: Thinking | None
+    parsers: Parsers | None
+    fixes: tuple[Fix, ...]
+    """Settings that the engine's rules add."""
+    notes: tuple[str, ...]
+    """Limits that a client may run into."""
+    choices: tuple[Choice, ...]
+    rejected: tuple[Rejected, ...]
+    warnings: tuple[str, ...]
+
+    def fix(self, setting: str) -> Fix | None:
+        return next((item for item in self.fixes if item.setting == setting), None)
