@@ -1,32 +1,158 @@
-"""PROVISIONAL stand-in so that the package imports: the developer of flag_tables replaces this file."""
+"""The flags of each engine release, as its own argument parser lists them; and reading an argv.
+
+Tables are files of `registry/engines/flags`, made by `make engine-release`. A release without one
+takes the table of the release before it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
 
+import msgspec
 from packaging.version import Version
+
+from dflash_deploy.resources import registry_root
+from dflash_deploy.schema import Struct
+
+_NUMBER = re.compile(r"-\d+(\.\d+)?")
+
+
+class Flag(Struct, frozen=True, kw_only=True):
+    """One option of a release."""
+
+    name: str
+    takes: Literal["none", "one", "optional", "many"]
+    """How many words follow it."""
+    aliases: list[str] = []  # noqa: RUF012 - msgspec copies it
+    negatives: list[str] = []  # noqa: RUF012
+    """Spellings of the opposite: `--no-x`."""
+    choices: list[str] | None = None
+
+
+class FlagTable(Struct, frozen=True, kw_only=True):
+    """Every option of one release."""
+
+    engine: str
+    version: str
+    flags: list[Flag]
+
+    def names(self) -> dict[str, Flag]:
+        """Each spelling, with its flag."""
+        return {
+            name: flag
+            for flag in self.flags
+            for name in (flag.name, *flag.aliases, *flag.negatives)
+        }
 
 
 @dataclass(frozen=True)
 class Given:
+    """One option of a command line, or a word that belongs to none."""
+
     flag: str | None
-    words: tuple[str, ...]
-    as_written: str
-    known: bool
+    """Its full name in the table, or as it was written where the table has none; None: a word."""
+    words: tuple[str, ...] = ()
+    as_written: str = ""
+    known: bool = True
+    """Whether this release has it."""
+    candidates: tuple[str, ...] = ()
+    """For an abbreviation that may mean several."""
+    row: Flag | None = field(default=None, compare=False)
 
 
-def flag_table(engine: str, version: Version) -> None:
-    return None
+def flag_table(engine: str, version: Version) -> FlagTable | None:
+    """The table of a release, or of the newest before it; None for one older than all tables."""
+    older = [known for known in _known(engine) if known <= version]
+    return _read(engine, older[-1]) if older else None
 
 
-def parse(table: object, argv: Iterable[str]) -> list[Given]:
-    out: list[Given] = []
+def tables(engine: str) -> list[FlagTable]:
+    """Every table of an engine, oldest first."""
+    return [_read(engine, version) for version in _known(engine)]
+
+
+def first_with(engine: str, name: str) -> str | None:
+    """The first release whose table has this spelling."""
+    return next((t.version for t in tables(engine) if name in t.names()), None)
+
+
+def last_with(engine: str, name: str) -> str | None:
+    """The last release whose table has this spelling."""
+    return next((t.version for t in reversed(tables(engine)) if name in t.names()), None)
+
+
+def parse(table: FlagTable | None, argv: Iterable[str]) -> list[Given]:
+    """Split a command line into options with their words, and words that belong to none.
+
+    An unknown option takes the words up to the next one. `--x=value`, vLLM's underscores and
+    dotted `--x.key value`, and unique abbreviations are read as the engines' parsers read them.
+    """
+    names = table.names() if table else {}
+    found: list[Given] = []
+    room = 0
     for word in argv:
-        if word.startswith("--"):
-            name, eq, value = word.partition("=")
-            out.append(Given(name, (value,) if eq else (), word, True))
-        elif out:
-            last = out[-1]
-            out[-1] = Given(last.flag, (*last.words, word), last.as_written, True)
-    return out
+        if word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word):
+            given, room = _option(word, names)
+            found.append(given)
+        elif room and found:
+            last = found[-1]
+            found[-1] = Given(last.flag, (*last.words, word), last.as_written, last.known,
+                              last.candidates, last.row)  # fmt: skip
+            room -= 1
+        else:
+            found.append(Given(None, (word,), word))
+    return found
+
+
+_UNLIMITED = 1 << 30
+_ROOM = {"none": 0, "one": 1, "optional": 1, "many": _UNLIMITED}
+
+
+def _option(word: str, names: dict[str, Flag]) -> tuple[Given, int]:
+    """The option a word names, and how many words may follow it."""
+    written, equals, value = word.partition("=")
+    words = (value,) if equals else ()
+    row, candidates = _look_up(written, names)
+    if row is None:
+        known = not names  # without a table nothing can be said
+        return Given(written, words, written, known, candidates), 0 if equals else _UNLIMITED
+    negative = written.replace("_", "-") in row.negatives
+    name = written.replace("_", "-") if negative else row.name
+    room = _ROOM[row.takes] if not equals else 0
+    return Given(name, words, written, row=row), room
+
+
+def _look_up(written: str, names: dict[str, Flag]) -> tuple[Flag | None, tuple[str, ...]]:
+    if written in names:
+        return names[written], ()
+    plain = written.replace("_", "-").split(".")[0].rstrip("+")
+    if plain in names:
+        return names[plain], ()
+    if not written.startswith("--"):
+        return None, ()
+    longer = {flag.name: flag for name, flag in names.items() if name.startswith(plain)}
+    if len(longer) == 1:
+        return next(iter(longer.values())), ()
+    return None, tuple(sorted(longer))
+
+
+def _folder() -> Path:
+    return registry_root() / "engines" / "flags"
+
+
+@cache
+def _known(engine: str) -> tuple[Version, ...]:
+    names = (path.stem.removeprefix(f"{engine}-") for path in _folder().glob(f"{engine}-*.json"))
+    return tuple(sorted(Version(name) for name in names))
+
+
+@cache
+def _read(engine: str, version: Version) -> FlagTable:
+    return msgspec.json.decode(
+        (_folder() / f"{engine}-{version}.json").read_bytes(), type=FlagTable
+    )
