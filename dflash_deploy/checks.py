@@ -19,8 +19,8 @@ _BEFORE_0_28, _BEFORE_0_33 = Version("0.28.0"), Version("0.33.0")
 def budget_is_too_small(at: Situation) -> bool:
     """Whether vLLM refuses to start: T leaves no room to schedule anything.
 
-    0.20 to 0.27 take (K-1) N off T and need something left; 0.28 to 0.30 need T > K, 0.33
-    T > K+1. Source: vLLM config/vllm.py 0.26.0:1689, 0.28.0:1839, 0.33.0:2341.
+    0.20 to 0.27 take (K-1) N off T and need something left; 0.28 to 0.32 need T > K, 0.33
+    T > K+1. Source: vLLM config/vllm.py 0.26.0:1689, 0.28.0:1839, 0.31.0:2350, 0.33.0:2341.
     """
     k = (at.block_size or 1) - 1
     tokens, requests = _budget(at)

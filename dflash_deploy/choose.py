@@ -13,6 +13,7 @@ from dflash_deploy.hardware import Hardware
 from dflash_deploy.reach import within
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
+from dflash_deploy.rules import FirstRelease, first_release
 from dflash_deploy.schema import (
     Draft,
     EngineName,
@@ -47,8 +48,22 @@ def named_draft(entry: Entry, request: Request) -> Draft | None:
     return next((draft for draft in entry.model.drafts if draft.id.lower() == wanted), None)
 
 
+def intended_draft(entry: Entry, request: Request) -> Draft:
+    """The draft that MODEL names, or the first one that a recipe serves on this engine."""
+    named = named_draft(entry, request)
+    if named or not entry.model.drafts:
+        return named or entry.draft(None)
+    for draft in entry.model.drafts:
+        if any(
+            recipe.when.engine in (None, request.engine) and entry.draft(recipe.draft) == draft
+            for recipe in entry.model.recipes
+        ):
+            return draft
+    return entry.model.drafts[0]
+
+
 def choose_version(
-    entry: Entry, engine: Engine, request: Request, named: Draft | None
+    entry: Entry, engine: Engine, request: Request, draft: Draft
 ) -> tuple[Version, Choice]:
     """The release asked for or found, or the newest known; never one below the entry's floor."""
     newest = engine.releases[-1].version
@@ -59,25 +74,35 @@ def choose_version(
             f"`{request.engine_version}` is not a release of {request.engine}",
             hint=f"--engine-version {newest}",
         ) from error
-    floors = entry.floors(request.engine, named or entry.model.drafts[0])
-    for floor in floors:
-        if version < Version(floor.version):
-            raise EngineError(
-                f"{request.engine} {version} is too old for {entry.name}, which needs"
-                f" {floor.version}: {floor.because}",
-                hint=f"uv pip install '{engine.distribution}=={newest}'",
-            )
+    floor = highest_floor(entry, engine, request.engine, draft)
     if version < Version(engine.first_release):
         raise EngineError(
             f"{request.engine} {version} has no DFlash: {engine.first_release} is the first to",
             hint=f"uv pip install '{engine.distribution}=={newest}'",
         )
+    if floor and version < Version(floor.version):
+        raise EngineError(
+            f"{request.engine} {version} is too old for {entry.name}, which needs"
+            f" {floor.version}: before it, {floor.because}",
+            hint=f"uv pip install '{engine.distribution}=={newest}'",
+        )
     why = "asked for, or found on this machine" if request.engine_version else "the newest known"
-    needs = "; ".join(f"at least {floor.version}: {floor.because}" for floor in floors)
-    source = floors[0].source if floors else None
-    return version, Choice(
-        "engine_version", str(version), f"{why}; {needs}" if needs else why, source
-    )
+    if floor:
+        why += f"; at least {floor.version}: before it, {floor.because}"
+    return version, Choice("engine_version", str(version), why, floor.source if floor else None)
+
+
+def highest_floor(
+    entry: Entry, engine: Engine, name: EngineName, draft: Draft
+) -> FirstRelease | None:
+    """The first release for this pair, by the engine's rules or by what the entry adds to them."""
+    stated = [
+        FirstRelease(floor.version, floor.because, floor.source)
+        for floor in entry.floors(name, draft)
+    ]
+    ruled = first_release(engine, entry.target, draft)
+    known = [*stated, *([ruled] if ruled else [])]
+    return max(known, key=lambda floor: Version(floor.version), default=None)
 
 
 def default_engine(entry: Entry) -> EngineName:
@@ -88,9 +113,9 @@ def default_engine(entry: Entry) -> EngineName:
     return "vllm"
 
 
-def choose_thinking(entry: Entry, named: Draft | None) -> tuple[Thinking | None, Choice | None]:
+def choose_thinking(entry: Entry, draft: Draft) -> tuple[Thinking | None, Choice | None]:
     """The mode the draft was trained for: in the other one its acceptance collapses."""
-    modes, draft = entry.target.thinking, named or entry.model.drafts[0]
+    modes = entry.target.thinking
     if modes is None:
         return None, None
     if draft.thinking is None:
@@ -101,13 +126,9 @@ def choose_thinking(entry: Entry, named: Draft | None) -> tuple[Thinking | None,
 
 def choose_recipe(
     entry: Entry, request: Request, version: Version, hardware: Hardware,
-    thinking: Thinking | None, named: Draft | None,
+    thinking: Thinking | None, wanted: Draft,
 ) -> tuple[Recipe, list[Rejected]]:  # fmt: skip
-    """The first recipe whose conditions all hold, and why the ones before it do not.
-
-    One with another draft than the entry's first is for those who name that draft.
-    """
-    wanted = named or entry.model.drafts[0]
+    """The first recipe for a draft whose conditions all hold, and why others do not."""
     rejected: list[Rejected] = []
     for recipe in entry.model.recipes:
         draft = entry.draft(recipe.draft)
@@ -124,7 +145,7 @@ def choose_recipe(
     )  # fmt: skip
     if request.engine not in served and served:
         raise Unsupported(
-            f"{named.id if named else entry.name} has no recipe for {request.engine}",
+            f"{entry.name} with {wanted.id} has no recipe for {request.engine}",
             hint=f"dflash plan {entry.name} --engine {_preferred(served)}",
         )
     raise Unsupported(

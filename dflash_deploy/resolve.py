@@ -22,6 +22,7 @@ from dflash_deploy.choose import (
     choose_version,
     choose_weights,
     find_parsers,
+    intended_draft,
     kv_dtype,
     named_draft,
     reason,
@@ -57,11 +58,11 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     entry = registry.find(request.model)
     check_foreign(entry, registry)
     engine = registry.engines[request.engine]
-    named = named_draft(entry, request)
-    check_servable(entry, named)
-    version, release = choose_version(entry, engine, request, named)
-    thinking, mode = choose_thinking(entry, named)
-    recipe, rejected = choose_recipe(entry, request, version, hardware, thinking, named)
+    check_servable(entry, named_draft(entry, request))
+    wanted = intended_draft(entry, request)
+    version, release = choose_version(entry, engine, request, wanted)
+    thinking, mode = choose_thinking(entry, wanted)
+    recipe, rejected = choose_recipe(entry, request, version, hardware, thinking, wanted)
     draft = entry.draft(recipe.draft)
     weights, source = choose_weights(entry, request)
     block_size, block = choose_block_size(draft, recipe, request)

@@ -67,7 +67,8 @@ def _unsupported(at: Situation) -> Iterator[Finding]:
             continue
         name = at.engine.distribution
         if support:
-            message = f"{architecture} works as a {role} with DFlash from {support.since}"
+            does = "read the hidden states of" if role == "target" else "load a draft of class"
+            message = f"it cannot {does} {architecture}"
             yield Finding(f"{role}-class", "refuse", message, support.source,
                           lifted_in=support.since)  # fmt: skip
         else:

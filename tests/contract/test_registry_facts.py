@@ -11,24 +11,49 @@ import pytest
 from dflash_deploy import registry
 from dflash_deploy.registry import Entry
 from dflash_deploy.resources import registry_root
-from dflash_deploy.schema import Evidence, Layers, Measurement
+from dflash_deploy.rules import first_release
+from dflash_deploy.schema import Draft, Evidence, Layers, Measurement
 from dflash_deploy.status import status
 
 SHIPPED = registry.load(user=False)
 
-# target: draft, block size, vLLM floor, SGLang floor, the draft's thinking mode
+# target: draft, block size, first vLLM and SGLang release (None: none), the draft's thinking mode
 FACTS = {
     "Qwen/Qwen3-4B": ("z-lab/Qwen3-4B-DFlash-b16", 16, "0.23.0", "0.5.11", "off"),
     "Qwen/Qwen3-8B": ("z-lab/Qwen3-8B-DFlash-b16", 16, "0.23.0", "0.5.11", "off"),
+    "Qwen/Qwen3-Coder-30B-A3B-Instruct": ("z-lab/Qwen3-Coder-30B-A3B-DFlash", 16, "0.23.0", "0.5.11", None),
+    "Qwen/Qwen3-Coder-Next": ("z-lab/Qwen3-Coder-Next-DFlash", 16, "0.24.0", "0.5.11", None),
+    "Qwen/Qwen3.5-4B": ("z-lab/Qwen3.5-4B-DFlash", 16, "0.26.0", "0.5.14", None),
+    "Qwen/Qwen3.5-9B": ("z-lab/Qwen3.5-9B-DFlash", 16, "0.26.0", "0.5.14", None),
     "Qwen/Qwen3.5-27B": ("z-lab/Qwen3.5-27B-DFlash", 16, "0.26.0", "0.5.14", "on"),
     "Qwen/Qwen3.5-35B-A3B": ("z-lab/Qwen3.5-35B-A3B-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "Qwen/Qwen3.5-122B-A10B": ("z-lab/Qwen3.5-122B-A10B-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "Qwen/Qwen3.5-397B-A17B": ("z-lab/Qwen3.5-397B-A17B-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "Qwen/Qwen3.6-27B": ("z-lab/Qwen3.6-27B-DFlash", 16, "0.26.0", "0.5.14", None),
+    "Qwen/Qwen3.6-35B-A3B": ("z-lab/Qwen3.6-35B-A3B-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "Qwen/Qwen3.8-27B": ("z-lab/Qwen3.8-27B-DFlash2", 8, "0.28.0", "0.5.19", "on"),
+    "meta-models/Muse-Glimmer-30B": ("z-lab/Muse-Glimmer-30B-DFlash2", 16, "0.28.0", "0.5.19", "on"),
     "openai/gpt-oss-20b": ("z-lab/gpt-oss-20b-DFlash", 8, "0.23.0", "0.5.11", "on"),
     "openai/gpt-oss-120b": ("z-lab/gpt-oss-120b-DFlash", 10, "0.23.0", "0.5.11", "on"),
     "google/gemma-4-31B-it": ("z-lab/gemma-4-31B-it-DFlash", 16, "0.26.0", "0.5.14", "on"),
+    "google/gemma-4-26B-A4B-it": ("z-lab/gemma-4-26B-A4B-it-DFlash", 16, "0.26.0", "0.5.14", None),
+    "google/gemma-4-12B-it": ("z-lab/gemma4-12B-it-DFlash", 16, "0.26.0", "0.5.14", None),
     "moonshotai/Kimi-K2.5": ("z-lab/Kimi-K2.5-DFlash", 8, "0.23.0", "0.5.11", "on"),
+    "moonshotai/Kimi-K2.6": ("z-lab/Kimi-K2.6-DFlash", 8, "0.23.0", "0.5.11", None),
+    "moonshotai/Kimi-K2.7-Code": ("nvidia/Kimi-K2.7-Code-DFlash", 8, "0.23.0", "0.5.11", None),
     "meta-llama/Llama-3.1-8B-Instruct": ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat", 10, "0.23.0", "0.5.11", None),
+    "MiniMaxAI/MiniMax-M2.5": ("z-lab/MiniMax-M2.5-DFlash", 8, "0.26.0", None, "on"),
+    "MiniMaxAI/MiniMax-M2.7": ("nvidia/MiniMax-M2.7-DFlash", 8, "0.23.0", None, "on"),
+    "zai-org/GLM-5.1-FP8": ("z-lab/GLM-5.1-FP8-DFlash", None, "0.23.0", "0.5.11", None),
+    "nvidia/Alpamayo-1.5-10B": ("z-lab/Alpamayo-1.5-10B-DFlash", 8, None, None, None),
+    "nvidia/Alpamayo-R1-10B": ("z-lab/Alpamayo-R1-10B-DFlash", 8, None, None, None),
     "HuggingFaceTB/SmolLM2-135M-Instruct": ("dflash-deploy/SmolLM2-135M-Instruct-DFlash", 8, "0.23.0", "0.5.11", None),
 }  # fmt: skip
+SECOND = {
+    "Qwen/Qwen3.6-35B-A3B": ("incoai/Qwen3.6-35B-A3B-DFlash2", 8, "0.28.0", "0.5.19"),
+    "meta-models/Muse-Glimmer-30B": ("meta-models/Muse-Glimmer-30B-assistant", 16, "0.28.0", "0.5.18"),
+}  # fmt: skip
+UNSERVABLE = {"zai-org/GLM-5.1-FP8", "nvidia/Alpamayo-1.5-10B", "nvidia/Alpamayo-R1-10B"}
 
 # alias: what the resolver needs to find by it
 ALIASES = {
@@ -60,20 +85,50 @@ CACHE = {
 }
 
 
-def test_these_are_the_entries() -> None:
-    assert set(SHIPPED.entries) == set(FACTS)
+def test_every_pair_of_the_authors_is_here() -> None:
+    assert set(FACTS) <= set(SHIPPED.entries)
+    unservable = {e.id for e in SHIPPED.entries.values() if e.model.unservable}
+    assert unservable & set(FACTS) == UNSERVABLE
+
+
+def first(target: str, draft: Draft, engine: str) -> str | None:
+    found = first_release(SHIPPED.engines[engine], SHIPPED.entries[target].target, draft)
+    return found.version if found else None
 
 
 @pytest.mark.parametrize("target", FACTS)
-def test_pairs_blocks_and_floors(target: str) -> None:
+def test_pairs_blocks_and_first_releases(target: str) -> None:
     draft_id, block, vllm, sglang, thinking = FACTS[target]
-    model = SHIPPED.entries[target].model
-    (draft,) = model.drafts
+    draft = SHIPPED.entries[target].model.drafts[0]
     assert (draft.id, draft.block_size, draft.thinking) == (draft_id, block, thinking)
-    assert {floor.engine: floor.version for floor in model.floors} == {
-        "vllm": vllm,
-        "sglang": sglang,
+    assert (first(target, draft, "vllm"), first(target, draft, "sglang")) == (vllm, sglang)
+
+
+@pytest.mark.parametrize("target", SECOND)
+def test_second_drafts(target: str) -> None:
+    draft_id, block, vllm, sglang = SECOND[target]
+    draft = SHIPPED.entries[target].draft(draft_id)
+    assert draft.block_size == block
+    assert (first(target, draft, "vllm"), first(target, draft, "sglang")) == (vllm, sglang)
+
+
+def test_every_card_in_evidence_is_in_the_catalogue() -> None:
+    known = {gpu.id for gpu in SHIPPED.gpus}
+    named = {x.gpu for e in SHIPPED.entries.values() for x in e.model.evidence if x.gpu}
+    assert {name for name in named if "CPU" not in name and "Xeon" not in name} <= known
+
+
+def test_every_published_draft_that_is_restricted_says_so() -> None:
+    restricted = {
+        draft.id
+        for entry in SHIPPED.entries.values()
+        for draft in entry.model.drafts
+        if draft.licence and any(word in draft.licence.lower() for word in ("nc", "evaluation"))
     }
+    assert restricted
+    for entry in SHIPPED.entries.values():
+        for draft in entry.model.drafts:
+            assert draft.id not in restricted or draft.terms, draft.id
 
 
 @pytest.mark.parametrize("alias", ALIASES)
@@ -197,7 +252,7 @@ def test_no_recipe_claims_more_than_was_seen() -> None:
         "verified",
     }
     # Numbers of a pull request's build say nothing about a release.
-    assert claims["gemma-4-31b", "vllm"] == claims["gemma-4-31b", "vllm-fp8-kv"] == "degraded"
+    assert claims["gemma-4-31b", "vllm"] == "degraded"
     assert claims["gemma-4-31b", "sglang"] == "untested"
     assert claims["kimi-k2.5", "vllm"] == "untested"
     assert claims["kimi-k2.5", "sglang"] == "published"
@@ -212,19 +267,10 @@ def test_load_chooses_the_block_of_qwen35() -> None:
             assert recipe.block_size == (16 if low else 8), recipe.name
 
 
-def test_blackwell_drafts_on_sglang_do_not_fall_back() -> None:
-    for entry in SHIPPED.entries.values():
-        recipes = [one for one in entry.model.recipes if one.when.architecture == ["blackwell"]]
-        assert all(one.draft_attention_backend == "fa4" for one in recipes)
-        assert bool(recipes) is (entry.name != "kimi-k2.5")
-        ranges = {one.when.version for one in recipes}
-        assert ranges <= ({None} if entry.name == "gemma-4-31b" else {"<0.5.23"})
-
-
 def test_licences_gates_and_remote_code() -> None:
     gated = {entry.name for entry in SHIPPED.entries.values() if entry.target.gated}
     remote = {e.name for e in SHIPPED.entries.values() if e.target.remote_code == "required"}
-    assert (gated, remote) == ({"llama-3.1-8b"}, {"kimi-k2.5"})
+    assert (gated, remote) == ({"llama-3.1-8b"}, {"kimi-k2.5", "kimi-k2.6", "kimi-k2.7-code"})
     kimi = SHIPPED.find("kimi-k2.5").target
     assert kimi.minimum.tensor_parallel == 8
     # Code from elsewhere runs at a commit, never at whatever the branch holds.

@@ -61,7 +61,7 @@ def test_matching_counts_known_releases_and_one_beside_each_end() -> None:
     assert len(matching(VLLM, RELEASES)) == len(RELEASES.of_engine["vllm"])
     newest = matching(When(engine="vllm", version=">0.33.0"), RELEASES)
     assert len(newest) == 1
-    assert not matching(When(engine="vllm", version=">0.28.0,<0.30.0"), RELEASES)
+    assert not matching(When(engine="vllm", version=">0.28.0,<0.29.0"), RELEASES)
 
 
 @pytest.mark.parametrize("text", [">=0.26.0,<0.33.0", "==0.5.14", "~=0.26", "!=0.25.1"])

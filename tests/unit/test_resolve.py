@@ -48,7 +48,7 @@ def test_a_release_below_the_floor_is_refused_with_the_reason_and_the_command(re
     with pytest.raises(EngineError) as caught:
         resolved(registry, "gpt-oss-20b", engine_version="0.22.1")
     assert "0.23.0" in caught.value.message
-    assert "KV slot" in caught.value.message
+    assert "KV cache" in caught.value.message
     assert caught.value.hint == "uv pip install 'vllm==0.33.0'"
 
 
@@ -96,15 +96,51 @@ def test_high_load_gets_the_shorter_block_where_evidence_says_so(registry):
     assert "block 16" in why(high, "block_size")
 
 
-def test_a_recipe_for_a_card_needs_that_card(registry):
-    assert (
-        resolved(registry, "gpt-oss-20b", "sglang", engine_version="0.5.20").recipe.name == "sglang"
-    )
+def test_a_rule_for_a_card_needs_that_card(registry):
+    unknown = resolved(registry, "gpt-oss-20b", "sglang", engine_version="0.5.20")
+    assert unknown.fixes == ()
     on_b200 = resolved(registry, "gpt-oss-20b", "sglang", "B200", engine_version="0.5.20")
-    assert on_b200.recipe.draft_attention_backend == "fa4"
+    assert on_b200.fix("draft_attention_backend").value == "fa4"
     on_h100 = resolved(registry, "gpt-oss-20b", "sglang", "H100", engine_version="0.5.20")
-    assert on_h100.recipe.draft_attention_backend is None
-    assert [item.name for item in on_h100.rejected][-1] == "sglang-blackwell"
+    assert on_h100.fix("draft_attention_backend") is None
+
+
+def test_a_recipe_for_a_card_needs_that_card(registry):
+    on_b200 = resolved(registry, "glm-5.3-flash", "sglang", "B200")
+    assert (on_b200.recipe.name, on_b200.recipe.draft_attention_backend) == ("sglang", "fa4")
+    on_a100 = resolved(registry, "glm-5.3-flash", "sglang", "A100")
+    assert on_a100.recipe.name == "sglang-others"
+    assert [item.name for item in on_a100.rejected] == ["sglang"]
+
+
+def test_what_the_user_adds_is_judged_by_the_same_rules(registry):
+    with pytest.raises(Unsupported, match="fa3 runs on Ampere"):
+        resolved(registry, "qwen3-8b", "sglang", "B200", engine_args=("--attention-backend", "fa3"))
+    with pytest.raises(Unsupported, match="one pipeline stage"):
+        resolved(registry, "qwen3-8b", "sglang", engine_args=("--pp-size=2",))
+
+
+def test_a_drafts_hub_id_asks_for_that_draft(registry):
+    second = resolved(registry, "incoai/Qwen3.6-35B-A3B-DFlash2", "vllm")
+    assert (second.draft.id, second.block_size) == ("incoai/Qwen3.6-35B-A3B-DFlash2", 8)
+    assert resolved(registry, "qwen3.6-35b", "vllm").draft.id == "z-lab/Qwen3.6-35B-A3B-DFlash"
+
+
+def test_a_draft_or_target_that_nothing_serves_says_why(registry):
+    with pytest.raises(Unsupported, match=r"dflash_qwen3_4b_block7 cannot be served: .*#49614"):
+        resolved(registry, "deepseek-ai/dflash_qwen3_4b_block7")
+    with pytest.raises(Unsupported, match="alpamayo-1.5-10b cannot be served"):
+        resolved(registry, "alpamayo-1.5-10b")
+
+
+def test_a_restricted_licence_is_said_before_anything_is_fetched(registry):
+    lines = resolved(registry, "minimax-m2.7").warnings
+    assert any("evaluation alone" in line for line in lines)
+
+
+def test_a_release_candidate_is_planned_as_the_release(registry):
+    early = resolved(registry, "qwen3.5-27b", "sglang", "B200", engine_version="0.5.14rc1")
+    assert early.fix("no_prefix_caching")
 
 
 def test_the_thinking_mode_is_the_drafts(registry):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from dflash_deploy import registry
 from dflash_deploy.registry import Entry
-from dflash_deploy.schema import Evidence, Outcome, Recipe, When
+from dflash_deploy.schema import Evidence, Floor, Outcome, Recipe, When
 from dflash_deploy.status import status
 
 ENTRY = registry.load(user=False).entries["Qwen/Qwen3-8B"]
@@ -23,7 +23,8 @@ def seen(outcome: Outcome, **other: object) -> Evidence:
 
 
 def entry(*evidence: Evidence) -> Entry:
-    model = replace(ENTRY.model, evidence=list(evidence))
+    floor = Floor(engine="vllm", version="0.23.0", because="b", source="s")
+    model = replace(ENTRY.model, evidence=list(evidence), floors=[floor])
     return Entry(ENTRY.id, model, ENTRY.files, ENTRY.layer)
 
 

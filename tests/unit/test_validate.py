@@ -90,7 +90,7 @@ def test_the_shipped_registry_has_no_problem() -> None:
         (changed(recipes=[recipe(draft_attention_backend="a b")]), "recipe `one`", "no name"),
         (changed(recipes=[recipe(), recipe(when=When(engine="sglang"))]), "recipes", "`one` stands here 2 times"),
         (changed(recipes=[recipe(), recipe("two", when=When(engine="vllm", kv_dtype="fp8"))]), "recipe `two`", "never reached: `one`"),
-        (changed(recipes=[recipe(when=When(engine="vllm", version=">0.28.0,<0.30.0"))]), "recipe `one`", "no release"),
+        (changed(recipes=[recipe(when=When(engine="vllm", version=">0.28.0,<0.29.0"))]), "recipe `one`", "no release"),
         # evidence
         (changed(evidence=[evidence(draft="a/b")]), "evidence 1 (verified, vllm)", "unknown draft"),
         (changed(evidence=[evidence(weights="int3")]), "evidence 1 (verified, vllm)", "unknown weights"),
