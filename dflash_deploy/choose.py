@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, Unsupported, UsageError
 from dflash_deploy.hardware import Hardware
-from dflash_deploy.reach import within
+from dflash_deploy.reach import as_release, within
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
 from dflash_deploy.rules import FirstRelease, first_release
@@ -75,12 +75,12 @@ def choose_version(
             hint=f"--engine-version {newest}",
         ) from error
     floor = highest_floor(entry, engine, request.engine, draft)
-    if version < Version(engine.first_release):
+    if as_release(version) < Version(engine.first_release):
         raise EngineError(
             f"{request.engine} {version} has no DFlash: {engine.first_release} is the first to",
             hint=f"uv pip install '{engine.distribution}=={newest}'",
         )
-    if floor and version < Version(floor.version):
+    if floor and as_release(version) < Version(floor.version):
         raise EngineError(
             f"{request.engine} {version} is too old for {entry.name}, which needs"
             f" {floor.version}: before it, {floor.because}",

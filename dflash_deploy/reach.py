@@ -52,16 +52,17 @@ def is_version(text: str) -> bool:
     return True
 
 
-def within(versions: str | None, version: Version) -> bool:
-    """Whether a release is in a range. A pre-release counts as the release it comes before.
+def as_release(version: Version) -> Version:
+    """A pre-release counts as the release it comes before, whose code it has.
 
-    PEP 440 leaves 0.5.14rc0 out of both `<0.5.14` and `>=0.5.14`; its code is that of 0.5.14.
+    PEP 440 leaves 0.5.14rc0 out of both `<0.5.14` and `>=0.5.14`.
     """
-    if versions is None:
-        return True
-    if version.is_prerelease:
-        version = Version(version.base_version)
-    return SpecifierSet(versions).contains(version)
+    return Version(version.base_version) if version.is_prerelease else version
+
+
+def within(versions: str | None, version: Version) -> bool:
+    """Whether a release is in a range."""
+    return versions is None or SpecifierSet(versions).contains(as_release(version))
 
 
 def matching(when: When, releases: Releases) -> frozenset[tuple[str, Version]]:

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from dflash_deploy.checks import CHECKS
 from dflash_deploy.engine_schema import Engine, RuleWhen, SettingIs, SetTo, Severity, Support
-from dflash_deploy.reach import within
+from dflash_deploy.reach import as_release, within
 from dflash_deploy.schema import Draft, Target
 from dflash_deploy.situation import Situation
 
@@ -63,7 +63,7 @@ def _unsupported(at: Situation) -> Iterator[Finding]:
         support = supported(at.engine, role, architecture)
         if architecture is None or not listed:  # an engine without a list takes any class
             continue
-        if support and at.version >= Version(support.since):
+        if support and as_release(at.version) >= Version(support.since):
             continue
         name = at.engine.distribution
         if support:
