@@ -62,18 +62,24 @@ def intended_draft(entry: Entry, request: Request) -> Draft:
     return entry.model.drafts[0]
 
 
+def release_of(engine: Engine, text: str | None) -> Version:
+    """The release that was named, or the newest known."""
+    newest = engine.releases[-1].version
+    try:
+        return Version(text or newest)
+    except InvalidVersion as error:
+        raise UsageError(
+            f"`{text}` is not a release of {engine.distribution}",
+            hint=f"--engine-version {newest}",
+        ) from error
+
+
 def choose_version(
     entry: Entry, engine: Engine, request: Request, draft: Draft
 ) -> tuple[Version, Choice]:
     """The release asked for or found, or the newest known; never one below the entry's floor."""
     newest = engine.releases[-1].version
-    try:
-        version = Version(request.engine_version or newest)
-    except InvalidVersion as error:
-        raise UsageError(
-            f"`{request.engine_version}` is not a release of {request.engine}",
-            hint=f"--engine-version {newest}",
-        ) from error
+    version = release_of(engine, request.engine_version)
     floor = highest_floor(entry, engine, request.engine, draft)
     if as_release(version) < Version(engine.first_release):
         raise EngineError(

@@ -25,6 +25,8 @@ class Finding:
     hint: str | None = None
     lifted_in: str | None = None
     set: tuple[SetTo, ...] = ()
+    settings: tuple[str, ...] = ()
+    """The settings whose words, or whose absence, made the rule hold, by meaning."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ def _broken(at: Situation) -> Iterator[Finding]:
             wanted = tuple(item for item in rule.set if item.setting not in at.settings)
             if rule.severity == "fix" and not wanted:
                 continue  # somebody said otherwise, or the same
-            yield Finding(
-                rule.id, rule.severity, rule.message, rule.source, rule.hint, rule.lifted_in, wanted
-            )
+            spoken = tuple(item.name for item in rule.when.settings)
+            yield Finding(rule.id, rule.severity, rule.message, rule.source, rule.hint,
+                          rule.lifted_in, wanted, spoken)  # fmt: skip
 
 
 def _unsupported(at: Situation) -> Iterator[Finding]:

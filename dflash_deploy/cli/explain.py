@@ -1,0 +1,91 @@
+"""`dflash explain`: a published command, flag by flag, and the right one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dflash_deploy.cli import _options as opt
+from dflash_deploy.cli import _output
+from dflash_deploy.errors import DFlashError, UsageError
+
+if TYPE_CHECKING:
+    from dflash_deploy.explain.report import Report
+
+COLUMNS = (
+    _output.Column("VERDICT"),
+    _output.Column("PART", wrap=True),
+    _output.Column("WHY", wrap=True),
+)
+
+
+def explain(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="A published command.")
+    ] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Text with commands; - reads stdin.")
+    ] = None,
+    engine_version: opt.VersionOpt = None,
+    gpu: opt.GpuOpt = None,
+    registry: opt.RegistryOpt = None,
+    json: opt.JsonOpt = False,
+) -> None:
+    """Say what is stale, wrong or missing in a published command, and print the right one."""
+    from dflash_deploy import hardware
+    from dflash_deploy.explain.report import reports
+    from dflash_deploy.explain.shell import from_argv, from_text
+    from dflash_deploy.registry import load
+
+    known = load(registry)
+    if (file is None) == (not words):
+        raise UsageError("one command, or one --file", hint="dflash explain -- vllm serve ...")
+    commands = from_text(_text(file)) if file is not None else from_argv(words or [])
+    cards = hardware.parse(gpu, known.gpus) if gpu else hardware.probe(known.gpus)
+    made = reports(commands, known, engine_version, cards)
+    if not made:
+        raise UsageError(
+            "no command for a DFlash server was found in this",
+            hint="vllm serve, sglang, docker run, docker model run, dflash.benchmark, pip install",
+        )
+    if json:
+        _output.json({"commands": [_document(report) for report in made]})
+        return
+    for report in made:
+        _show(report)
+
+
+def _text(file: Path) -> str:
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", hint="--file, a text file") from error
+
+
+def _show(report: Report) -> None:
+    _output.text(_output.bold(report.title))
+    if report.findings:
+        rows = [(item.verdict, item.part, item.message) for item in report.findings]
+        _output.table(COLUMNS, rows)
+    if isinstance(report.right, DFlashError):
+        _output.text("  no right command: " + report.right.message)
+        if report.right.hint:
+            _output.text("  hint: " + report.right.hint)
+    elif report.right_text:
+        _output.text(_output.bold("the right one:"))
+        _output.text(report.right_text)
+    _output.text()
+
+
+def _document(report: Report) -> dict[str, Any]:
+    refused = report.right.message if isinstance(report.right, DFlashError) else None
+    return {
+        "kind": report.kind, "engine": report.engine, "engine_version": report.version,
+        "target": report.target, "findings": report.findings,
+        "right": report.right_text, "refused": refused,
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""What is stale, wrong, missing or needless in somebody's published DFlash command. Pure."""

@@ -1,0 +1,53 @@
+"""`dflash explain` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+COMMANDS = Path(__file__).parents[1] / "fixtures" / "commands"
+
+
+def test_a_command_after_the_dashes(dflash) -> None:
+    done = dflash.run("explain", "--gpu", "B200", "--", "python", "-m", "sglang.launch_server",
+                  "--model-path", "openai/gpt-oss-20b", "--attention-backend", "fa3",
+                  "--speculative-algorithm", "DFLASH",
+                  "--speculative-draft-model-path", "z-lab/gpt-oss-20b-DFlash")  # fmt: skip
+    assert done.code == 0
+    assert "fa3 runs on Ampere" in done.out
+    assert "sglang serve" in done.out
+
+
+def test_a_file_as_json(dflash) -> None:
+    path = COMMANDS / "qwen3.5-35b-sglang.txt"
+    done = dflash.run("explain", "--gpu", "B200", "--json", "--file", str(path))
+    (command,) = json.loads(done.out)["commands"]
+    assert command["target"] == "Qwen/Qwen3.5-35B-A3B"
+    assert {"stale", "unneeded", "fine"} <= {item["verdict"] for item in command["findings"]}
+    assert "--mamba" not in command["right"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ((), 2, "one command, or one --file"),
+        (("--", "ls", "-l"), 2, "no command for a DFlash server"),
+        (("--", "vllm serve 'open"), 2, "never closed"),
+        (("--file", "/nowhere"), 2, "cannot be read"),
+        (("--engine-version", "latest", "--", "vllm", "serve", "m"), 2, "is not a release"),
+    ],
+)
+def test_what_is_not_understood_is_one_line(dflash, arguments, code, says) -> None:
+    done = dflash.run("explain", *arguments)
+    assert done.code == code
+    assert says in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_model_that_is_not_in_the_registry_is_still_judged(dflash) -> None:
+    done = dflash.run("explain", "--", "vllm", "serve", "me/own", "--nope")
+    assert done.code == 0
+    assert "no such option" in done.out
+    assert "no model `me/own`" in done.out

@@ -1,0 +1,97 @@
+"""Published text, taken apart and never run."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dflash_deploy.errors import UsageError
+from dflash_deploy.explain.read import read
+from dflash_deploy.explain.shell import Words, from_argv, from_text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("vllm serve a/b --x 1", [("vllm", "serve", "a/b", "--x", "1")]),
+        ("vllm serve a \\\n  --x 1", [("vllm", "serve", "a", "--x", "1")]),
+        ("vllm serve a \\ --x 1", [("vllm", "serve", "a", "--x", "1")]),
+        ("| vllm serve a \\ | |\n| --x 1 | |", [("vllm", "serve", "a", "--x", "1")]),
+        ("```bash\n$ vllm serve a\n```", [("vllm", "serve", "a")]),
+        ("a; b && c | d", [("a",), ("b",), ("c",), ("d",)]),
+        ("vllm serve a # a comment", [("vllm", "serve", "a")]),
+        ('pip install "x @ git+https://h/y#sub=z"', [("pip", "install", "x @ git+https://h/y#sub=z")]),
+        ("vllm serve $(rm -rf /) `id`", [("vllm", "serve", "$(rm", "-rf", "/)", "`id`")]),
+        ("vllm serve --sc '{\"a\":\n 1}'", [("vllm", "serve", "--sc", '{"a":\n1}')]),
+        ("# only a comment", []),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_text_becomes_words(text: str, words: list[tuple[str, ...]]) -> None:
+    assert [command.words for command in from_text(text)] == words
+
+
+def test_variables_are_kept_apart() -> None:
+    (command,) = from_text("A=1 B='x y' vllm serve m")
+    assert (command.env, command.words) == ({"A": "1", "B": "x y"}, ("vllm", "serve", "m"))
+    exported, commented, _ = from_text("export A=1\n# export B=2\nvllm serve m")
+    assert (exported.env, commented.optional_env) == ({"A": "1"}, {"B": "2"})
+
+
+@pytest.mark.parametrize("text", ["vllm serve 'open", 'a "b', "x" * (1 << 19), "vllm\0serve"])
+def test_what_is_no_command_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError):
+        from_text(text)
+
+
+def test_one_quoted_word_is_read_as_text() -> None:
+    assert from_argv(["vllm serve a"])[0].words == ("vllm", "serve", "a")
+    assert from_argv(["vllm", "serve", "a b"])[0].words == ("vllm", "serve", "a b")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "engine", "argv", "version"),
+    [
+        ("vllm serve m --x", "serve", "vllm", ("m", "--x"), None),
+        ("/usr/bin/vllm serve m", "serve", "vllm", ("m",), None),
+        ("sudo nohup sglang serve m", "serve", "sglang", ("m",), None),
+        ("python3 -m sglang.launch_server --model-path m", "serve", "sglang", ("--model-path", "m"), None),
+        ("python -m vllm.entrypoints.openai.api_server --model m", "serve", "vllm", ("--model", "m"), None),
+        ("docker run --rm --gpus all -p 8000:8000 vllm/vllm-openai:v0.26.0 m --x", "serve", "vllm", ("m", "--x"), "0.26.0"),
+        ("docker run --gpus all lmsysorg/sglang:v0.5.20-runtime sglang serve m", "serve", "sglang", ("m",), "0.5.20"),
+        ("docker run --gpus=all ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130 m", "serve", "vllm", ("m",), None),
+        ("docker model run hf.co/a/b", "run-alone", None, ("hf.co/a/b",), None),
+        ("python -m dflash.benchmark --model m", "benchmark", None, ("--model", "m"), None),
+        ("uv pip install vllm", "install", None, ("vllm",), None),
+    ],
+)  # fmt: skip
+def test_what_a_command_is(text, kind, engine, argv, version) -> None:
+    (words,) = from_text(text)
+    command = read(words)
+    assert command is not None
+    assert (command.kind, command.engine, command.argv, command.version) == (
+        kind,
+        engine,
+        argv,
+        version,
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["ls -l", "docker ps", "docker run", "curl http://x", "docker run alpine sh"]
+)
+def test_what_has_nothing_to_do_with_it_is_left_out(text: str) -> None:
+    assert [command for words in from_text(text) if (command := read(words))] == []
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=st.text(alphabet="vllm serve docker run -\\|#;&'\"=\n$()`AB", max_size=80))
+def test_no_text_crashes_it(text: str) -> None:
+    try:
+        commands = from_text(text)
+    except UsageError:
+        return
+    for words in commands:
+        assert isinstance(words, Words)
+        read(words)
