@@ -111,10 +111,16 @@ def highest_floor(
     return max(known, key=lambda floor: Version(floor.version), default=None)
 
 
-def default_engine(entry: Entry) -> EngineName:
-    """The engine of the entry's first recipe: the registry's order is its preference."""
+def default_engine(entry: Entry, model: str) -> EngineName:
+    """The engine of the first recipe for the draft that is meant: the registry's preference.
+
+    An overlay that adds another draft stands in front, and decides nothing for this one.
+    """
+    wanted = model.lower()
+    named = [draft for draft in entry.model.drafts if draft.id.lower() == wanted]
+    meant = next(iter(named or entry.model.drafts), None)
     for recipe in entry.model.recipes:
-        if recipe.when.engine:
+        if recipe.when.engine and entry.draft(recipe.draft) == meant:
             return recipe.when.engine
     return "vllm"
 

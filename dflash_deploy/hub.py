@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,7 +97,9 @@ def complete(folder: Path) -> bool:
 # --- the hub
 
 
-def from_hub(weights: WeightsSource, on_phase: Phase, *, bars: bool) -> Path:
+def from_hub(
+    weights: WeightsSource, on_phase: Phase, *, bars: bool, allow: Sequence[str] = ALLOW
+) -> Path:
     """A snapshot in huggingface_hub's cache, resumed where it was left; HF_* are honoured."""
     import httpx
     from huggingface_hub import snapshot_download
@@ -113,7 +115,7 @@ def from_hub(weights: WeightsSource, on_phase: Phase, *, bars: bool) -> Path:
                 found = snapshot_download(
                     weights.id,
                     revision=weights.revision,
-                    allow_patterns=list(ALLOW),
+                    allow_patterns=list(allow),
                     ignore_patterns=list(IGNORE),
                     etag_timeout=ANSWER_TIMEOUT,
                 )
@@ -128,6 +130,20 @@ def from_hub(weights: WeightsSource, on_phase: Phase, *, bars: bool) -> Path:
         else:
             return Path(found)
     raise AssertionError("the loop returns or raises")
+
+
+def small_files(repository: str, names: Sequence[str], on_phase: Phase) -> tuple[Path, str]:
+    """Those of these files that a repository has, the first at least: their folder and commit."""
+    weights = WeightsSource(repository, names[0])
+    folder = from_hub(weights, on_phase, bars=False, allow=names)
+    if not (folder / names[0]).is_file():
+        if _offline():
+            raise unreachable(weights, FileNotFoundError(names[0]))
+        raise DownloadError(
+            f"{repository} has no {names[0]}",
+            hint=f"is it the right repository? https://huggingface.co/{repository}/tree/main",
+        )
+    return folder, folder.name
 
 
 def refused(weights: WeightsSource, error: HfHubHTTPError) -> DownloadError:

@@ -116,12 +116,20 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
         if folder.resolve() in seen:
             continue  # `--registry` may name the user's own
         seen.add(folder.resolve())
-        for path in sorted((folder / "models").rglob("*.yaml")):
-            if path.name.startswith(".") or not path.is_file():
-                continue  # an editor's lock, a pipe
-            name = path.relative_to(folder / "models").with_suffix("").as_posix()
-            entries = _lay_over(entries, Entry(name, read(path, Model), (str(path),), layer))
+        for entry in _in_layer(folder / "models", layer):
+            entries = _lay_over(entries, entry)
     return Registry(entries, engines, gpus, _index_names(entries.values()))
+
+
+def _in_layer(folder: Path, layer: str) -> list[Entry]:
+    """The entries of one folder, those first that others of it may extend."""
+    found = [
+        Entry(path.relative_to(folder).with_suffix("").as_posix(), read(path, Model),
+              (str(path),), layer)
+        for path in sorted(folder.rglob("*.yaml"))
+        if not path.name.startswith(".") and path.is_file()  # an editor's lock, a pipe
+    ]  # fmt: skip
+    return sorted(found, key=lambda entry: entry.model.extends is not None)
 
 
 def _load_shipped(root: Path) -> tuple[dict[str, Engine], tuple[Gpu, ...], dict[str, Entry]]:

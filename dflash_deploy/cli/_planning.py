@@ -45,7 +45,7 @@ def request_for(registry: Registry, wanted: Wanted, target_path: str | None = No
     entry = registry.find(wanted.model)
     return Request(
         model=wanted.model,
-        engine=wanted.engine.value if wanted.engine else default_engine(entry),
+        engine=wanted.engine.value if wanted.engine else default_engine(entry, wanted.model),
         engine_version=wanted.engine_version,
         host=wanted.host.strip("[]"),
         port=wanted.port,

@@ -14,6 +14,7 @@ from dflash_deploy.cli import _output
 class Format(StrEnum):
     command = "command"
     json = "json"
+    vllm_recipe = "vllm-recipe"
 
 
 def plan(
@@ -48,9 +49,15 @@ def plan(
         tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
         opt.engine_words(engine_args),
     )  # fmt: skip
-    made = planned(load(registry), wanted)
+    known = load(registry)
+    made = planned(known, wanted)
     if json or form is Format.json:
         _output.json(made)
+        return
+    if form is Format.vllm_recipe:
+        from dflash_deploy.render import vllm_recipe
+
+        _output.text(vllm_recipe.render(made, known.find(made.model)))
         return
     from dflash_deploy.render.command import render
 

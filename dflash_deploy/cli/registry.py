@@ -1,4 +1,4 @@
-"""`dflash registry`: check entries, and the schema they follow."""
+"""`dflash registry`: entries checked, and new ones from a draft or a recipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dflash_deploy.cli._options import JsonOpt
 from dflash_deploy.errors import RegistryError
 
 app = typer.Typer(
-    help="Check and describe registry entries.", no_args_is_help=True, rich_markup_mode=None
+    help="Check, describe, add and import registry entries.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -53,3 +55,81 @@ def schema() -> None:
     from dflash_deploy.schema import Model
 
     _output.json(msgspec.json.schema(Model))
+
+
+@app.command("import")
+def import_recipe(
+    recipe: Annotated[
+        str, typer.Argument(help="A file of vllm-project/recipes, or its https address.")
+    ],
+    *,
+    registry: Annotated[
+        Path | None, typer.Option(help="The registry folder to write to. Default: your own.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--print", help="Print the file, and write nothing.")
+    ] = False,
+    json: JsonOpt = False,
+) -> None:
+    """Take the DFlash mode of a vLLM recipe over into the registry."""
+    from dflash_deploy.cli import _importing
+
+    made, text, path = _importing.read_recipe(recipe, registry)
+    if not show:
+        _importing.write(made, text, path, registry)
+    for line in made.left_out:
+        _output.warning(f"not taken over: {line}")
+    if json:
+        _output.json({"file": None if show else str(path), "target": made.target,
+                      "left_out": made.left_out, "entry": made.model})  # fmt: skip
+        return
+    _output.text(text.rstrip("\n") if show else str(path))
+    if not show:
+        _output.note(f"next: dflash plan {made.target} --engine vllm")
+
+
+@app.command("add")
+def add(
+    draft: Annotated[
+        str, typer.Argument(help="A draft's hub id, or a folder with its config.json.")
+    ],
+    *,
+    target: Annotated[
+        str | None, typer.Option(help="Its target: an alias or hub id. Default: what it says.")
+    ] = None,
+    target_config: Annotated[
+        Path | None,
+        typer.Option(help="A folder with the target's config.json. Default: the hub's."),
+    ] = None,
+    draft_id: Annotated[
+        str | None, typer.Option("--id", help="The hub id of a draft that is in a folder.")
+    ] = None,
+    registry: Annotated[
+        Path | None, typer.Option(help="The registry folder to write to. Default: your own.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--print", help="Print the file, and write nothing.")
+    ] = False,
+    json: JsonOpt = False,
+) -> None:
+    """Read a draft's config.json and write the entry that serves it."""
+    from dflash_deploy.cli import _adding
+
+    result = _adding.added(
+        draft, target=target, target_config=target_config, draft_id=draft_id, folder=registry
+    )
+    if not show:
+        _adding.write(result, registry)
+    for line in result.notes:
+        _output.warning(line)
+    if json:
+        _output.json(_adding.document(result, written=not show))
+    elif show:
+        _output.text(result.text.rstrip("\n"))
+    else:
+        _output.text(str(result.file))
+    _output.note(_adding.headline(result))
+    if not show:
+        where = f" --registry {registry}" if registry else ""
+        engine = next(iter(result.made.served))
+        _output.note(f"next: dflash plan {result.made.draft.id} --engine {engine}{where}")

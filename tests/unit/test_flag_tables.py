@@ -107,6 +107,34 @@ def test_every_spelling_is_in_every_table_of_its_range():
                 assert flag is None or flag in names, f"{name} {version}: {flag}"
 
 
+def test_a_spelling_is_absent_where_its_range_ends():
+    """Unless another spelling takes over there: old and new may live side by side for a while."""
+    engines = load(user=False).engines
+    seen = 0
+    for name in ("vllm", "sglang"):
+        for spelling in (item for item in engines[name].spellings if item.versions):
+            for table in tables(name):
+                if flag_for(engines[name], spelling.setting, Version(table.version)) is None:
+                    assert spelling.flag not in table.names(), f"{name} {table.version}: {spelling}"
+                    seen += 1
+    assert seen
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_released_table_is_whole(engine):
+    """Every spelling names one flag, and no flag the registry needs lost its kind."""
+    for table in tables(engine):
+        spellings = [
+            name for flag in table.flags for name in (flag.name, *flag.aliases, *flag.negatives)
+        ]
+        assert len(spellings) == len(set(spellings)), table.version
+        assert 200 < len(table.flags) < 1000
+        takes = {flag.name: flag.takes for flag in table.flags}
+        assert takes["--port"] == "one"
+        assert takes["--help"] == "none"
+        assert takes["--trust-remote-code"] == "none"
+
+
 def test_every_release_that_the_registry_lists_has_a_table():
     engines = load(user=False).engines
     for name in ("vllm", "sglang"):

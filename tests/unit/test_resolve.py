@@ -129,7 +129,7 @@ def test_a_drafts_hub_id_asks_for_that_draft(registry):
 def test_a_draft_or_target_that_nothing_serves_says_why(registry):
     with pytest.raises(Unsupported, match=r"dflash_qwen3_4b_block7 cannot be served: .*#49614"):
         resolved(registry, "deepseek-ai/dflash_qwen3_4b_block7")
-    with pytest.raises(Unsupported, match="alpamayo-1.5-10b cannot be served"):
+    with pytest.raises(Unsupported, match=r"alpamayo-1\.5-10b cannot be served"):
         resolved(registry, "alpamayo-1.5-10b")
 
 
@@ -188,7 +188,7 @@ def test_an_unknown_set_of_weights_names_the_known_ones(registry):
 def test_gemma_on_vllm_carries_its_warning_and_sglang_comes_first(registry):
     from dflash_deploy.choose import default_engine
 
-    assert default_engine(registry.find("gemma-4-31b")) == "sglang"
+    assert default_engine(registry.find("gemma-4-31b"), "gemma-4-31b") == "sglang"
     assert any("embedding" in line for line in resolved(registry, "gemma-4-31b").warnings)
     on_sglang = resolved(registry, "gemma-4-31b", "sglang")
     assert not any("embedding" in line for line in on_sglang.warnings)

@@ -1,0 +1,186 @@
+"""`registry add` at work: configs read from the hub or a folder, an entry written and proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dflash_deploy.cli._configs import CONFIG, Source, draft_source, target_source
+from dflash_deploy.draft_config import ReadDraft, read_draft
+from dflash_deploy.entry_yaml import as_yaml
+from dflash_deploy.errors import DFlashError, RegistryError, UsageError
+from dflash_deploy.new_entry import NewEntry, compose
+from dflash_deploy.pairing import check_known, draft_classes, find_target, spelled, wants_config
+from dflash_deploy.registry import Entry, Registry, load, user_folder
+from dflash_deploy.target_config import ReadTarget, read_target
+
+BY_HAND = "the same command with --print shows it: put the draft into that file by hand"
+DRAFT_VALUES = (
+    "block_size", "target_layer_ids", "mask_token_id", "layers", "causal", "hidden_size",
+    "max_position_embeddings", "parameters", "gib",
+)  # fmt: skip
+TARGET_VALUES = ("hidden_size", "vocab_size", "max_position_embeddings", "layers", "weights")
+
+
+@dataclass(frozen=True)
+class Added:
+    made: NewEntry
+    text: str
+    file: Path
+    notes: tuple[str, ...]
+
+
+def added(
+    name: str, *, target: str | None, target_config: Path | None, draft_id: str | None,
+    folder: Path | None,
+) -> Added:  # fmt: skip
+    """The entry for a draft, checked and not yet written."""
+    root = folder or user_folder()
+    registry = load(folder if folder and folder.is_dir() else None)
+    source = draft_source(name, draft_id)
+    known_as = spelled(registry, source.id)
+    read = read_draft(
+        source.config, known_as, draft_classes(registry.engines),
+        revision=source.revision, stored=source.stored,
+    )  # fmt: skip
+    target_id, entry = find_target(registry, read, target)
+    check_known(entry, known_as)
+    its, target_read = None, None
+    if wants_config(entry, given=target_config is not None):
+        its = target_source(target_id, target_config)
+        target_read = read_target(its.config, target_id, revision=its.revision, stored=its.stored)
+    made = compose(registry, read, target_id, entry, target_read)
+    file = root / made.file
+    check_free(made, entry, root, file)
+    text = as_yaml(made.model, comments(made, source, read, its, target_read))
+    return Added(made, text, file, tuple(notes(made, source, read, target_read)))
+
+
+def check_free(made: NewEntry, entry: Entry | None, root: Path, file: Path) -> None:
+    """Nothing of the user's is overwritten, nor left behind by a copy that takes its place."""
+    if file.exists():
+        raise UsageError(f"{file} exists, and is not overwritten", hint=BY_HAND)
+    files = entry.files if entry else ()
+    mine = [each for each in files if Path(each).resolve().is_relative_to(root.resolve())]
+    if made.mode == "replaces" and mine:
+        raise UsageError(f"{mine[0]} says something of {made.target_id} already", hint=BY_HAND)
+
+
+def write(result: Added, folder: Path | None) -> None:
+    """The file, complete or not at all; it is taken away again if the registry cannot read it."""
+    try:
+        result.file.parent.mkdir(parents=True, exist_ok=True)
+        with result.file.open("x", encoding="utf-8") as stream:
+            stream.write(result.text)
+    except FileExistsError as error:
+        raise UsageError(f"{result.file} exists, and is not overwritten", hint=BY_HAND) from error
+    except OSError as error:
+        raise RegistryError(
+            f"{result.file} cannot be written: {error.strerror}",
+            hint="--registry FOLDER, or --print",
+        ) from error
+    try:
+        proved(load(folder), result.made)
+    except DFlashError as error:
+        result.file.unlink()
+        raise RegistryError(
+            f"the entry cannot stand beside yours: {error.message}", hint=BY_HAND
+        ) from error
+
+
+def proved(registry: Registry, made: NewEntry) -> None:
+    """Whether what was written is what the registry now says."""
+    entry = registry.find(made.draft.id)
+    if made.draft not in entry.model.drafts:
+        raise RegistryError(f"{entry.files[0]} says otherwise of {made.draft.id}")
+
+
+def comments(
+    made: NewEntry, source: Source, read: ReadDraft, its: Source | None,
+    target_read: ReadTarget | None,
+) -> Iterator[str]:  # fmt: skip
+    """The top of the file: where each value came from, and what is left to find out."""
+    today = datetime.now(UTC).date()
+    yield f"Written by `dflash registry add` on {today} from {CONFIG} of {source.place}."
+    if made.mode == "extends":
+        yield f"It adds a draft to {made.target_id}, whose entry stays as it is."
+    if made.mode == "replaces":
+        yield f"It takes the place of the whole entry for {made.target_id}, which it was copied"
+        yield "from: later corrections of that one do not arrive here."
+    yield ""
+    yield "The draft's values, and the field that each was read from:"
+    yield from origins(DRAFT_VALUES, read.origins)
+    if its and target_read:
+        yield ""
+        yield f"The target's values, from {CONFIG} of {its.place}:"
+        yield from origins(TARGET_VALUES, target_read.origins)
+    yield ""
+    yield "`null`: no config.json says it. Licence, thinking mode and parsers: see the model cards."
+    yield "No evidence: the pair counts as untested. First releases, by the engines' rules:"
+    for engine, first in made.served.items():
+        yield f"  {engine} {first.version}"
+    for engine, why in made.refused.items():
+        yield f"  {engine}: none: {why}"
+
+
+def origins(names: tuple[str, ...], found: Any) -> Iterator[str]:
+    for name in names:
+        if name in found:
+            said = "context" if name == "max_position_embeddings" else name
+            yield f"  {said}: {found[name]}"
+
+
+def notes(
+    made: NewEntry, source: Source, read: ReadDraft, target_read: ReadTarget | None
+) -> Iterator[str]:
+    """What the user should know, and cannot see in the plan."""
+    if source.named_after:
+        yield (
+            f"{made.draft.id} is called after its folder: engines look for that on the hub, or"
+            f" below {source.named_after.parents[1]} when started there; --id gives another name"
+        )
+    if read.verifier and read.verifier.lower() != made.target_id.lower():
+        yield f"its config.json names {read.verifier} as its target, not {made.target_id}"
+    if target_read and target_read.own_code:
+        yield (
+            f"{made.target_id} brings Python code of its own: if an engine asks for it, write"
+            " `remote_code: required` under target, and a revision of the weights and the draft"
+        )
+    if made.mode == "replaces":
+        yield (
+            f"the entry for {made.target_id} is copied whole: later corrections of it do not arrive"
+        )
+    for engine, why in made.refused.items():
+        yield f"no recipe for {engine}: {why}"
+
+
+def headline(result: Added) -> str:
+    draft, served = result.made.draft, result.made.served
+    size = f"{draft.parameters / 1e6:.0f}M parameters" if draft.parameters else "size unknown"
+    layers = sum(group.count for group in draft.layers)
+    releases = ", ".join(f"{engine} from {first.version}" for engine, first in served.items())
+    return (
+        f"{draft.id} for {result.made.target_id}: {draft.kind}, blocks of {draft.block_size},"
+        f" {layers} layers, {size}; {releases}; untested"
+    )
+
+
+def document(result: Added, *, written: bool) -> dict[str, Any]:
+    made = result.made
+    return {
+        "file": str(result.file) if written else None,
+        "target": made.target_id,
+        "draft": made.draft.id,
+        "mode": made.mode,
+        "engines": {
+            **{engine: {"first_release": first.version, "because": first.because,
+                        "source": first.source} for engine, first in made.served.items()},
+            **{engine: {"first_release": None, "because": why, "source": None}
+               for engine, why in made.refused.items()},
+        },
+        "notes": result.notes,
+        "entry": made.model,
+    }  # fmt: skip

@@ -1,0 +1,111 @@
+"""Somebody's config.json and the size of the weights beside it, from a folder or from the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dflash_deploy.cli import _output
+from dflash_deploy.errors import UsageError
+from dflash_deploy.model_config import HUB_ID, Stored, parse
+
+CONFIG, INDEX = "config.json", "model.safetensors.index.json"
+LONGEST_HEADER = 100 << 20
+"""Bytes; the safetensors format allows no longer one."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A config.json, and where it was."""
+
+    id: str
+    config: dict[str, Any]
+    place: str
+    revision: str | None = None
+    stored: Stored | None = None
+    named_after: Path | None = None
+    """The folder that had to give the id, since nothing else did."""
+
+
+def draft_source(name: str, draft_id: str | None) -> Source:
+    """A draft's config, from a folder if there is one of that name, else from the hub."""
+    folder = Path(name)
+    if folder.is_dir():
+        return from_folder(folder, draft_id)
+    if draft_id is not None:
+        raise UsageError(f"--id names a draft in a folder, and `{name}` is none")
+    return from_hub(name)
+
+
+def target_source(target_id: str, folder: Path | None) -> Source:
+    return from_folder(folder, target_id) if folder else from_hub(target_id)
+
+
+def from_hub(repository: str) -> Source:
+    from dflash_deploy import hub
+
+    if not HUB_ID.fullmatch(repository):
+        raise UsageError(
+            f"`{repository}` is neither a folder nor a hub id", hint="OWNER/NAME, as on the hub"
+        )
+    folder, commit = hub.small_files(repository, (CONFIG, INDEX), _output.phase)
+    config = parse((folder / CONFIG).read_bytes(), f"{CONFIG} of {repository}")
+    place = f"{repository} at {commit}"
+    return Source(repository, config, place, commit, stored_size(folder))
+
+
+def from_folder(folder: Path, given: str | None) -> Source:
+    """In the hub client's cache a folder has its repository's name, and that of the commit."""
+    path = folder.resolve()
+    repository, _, commit = path.parts[-3:] if "snapshots" in path.parts[-2:-1] else ("", "", "")
+    owner, _, name = repository.removeprefix("models--").partition("--")
+    cached = f"{owner}/{name}" if name else None
+    last = "/".join(path.parts[-2:])
+    named = given or cached or last
+    if not HUB_ID.fullmatch(named):
+        raise UsageError(f"`{named}` is no hub id", hint="--id OWNER/NAME")
+    try:
+        data = (path / CONFIG).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{folder} has no readable {CONFIG}: {error.strerror}", hint="a hub id, or its folder"
+        ) from error
+    return Source(
+        named, parse(data, f"{folder / CONFIG}"), str(folder),
+        commit or None if named == cached else None, stored_size(path),
+        named_after=None if given or cached else path,
+    )  # fmt: skip
+
+
+def stored_size(folder: Path) -> Stored | None:
+    """From the headers of the tensors, if they are all here; else what an index says."""
+    try:
+        index = msgspec.json.decode((folder / INDEX).read_bytes())
+        wanted = sorted({*index["weight_map"].values()})
+        total = index["metadata"]["total_size"]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        wanted, total = [file.name for file in sorted(folder.glob("*.safetensors"))], None
+    try:
+        sizes = [tensor for name in wanted for tensor in tensor_sizes(folder / name)]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, MemoryError):
+        sizes = []
+    if sizes:
+        return Stored(sum(size for size, _ in sizes), sum(number for _, number in sizes))
+    return Stored(int(total)) if isinstance(total, (int, float)) and total > 0 else None
+
+
+def tensor_sizes(file: Path) -> Iterator[tuple[int, int]]:
+    """Bytes and parameters of each tensor; tables of token numbers are no parameters."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = msgspec.json.decode(stream.read(min(length, LONGEST_HEADER)))
+    for name, tensor in header.items():
+        if name != "__metadata__":
+            start, end = tensor["data_offsets"]
+            learned = tensor["dtype"].startswith(("F", "BF"))
+            yield end - start, prod(tensor["shape"]) if learned else 0
