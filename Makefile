@@ -8,10 +8,10 @@ TORCH_INDEX ?=
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint check format build benchmark clean
+.PHONY: help demo serve test lint check format build benchmark engine-release clean
 
 help: ## show this
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: $(VENV)/.demo ## answer one question with DFlash on this CPU, beside plain decoding
 	$(BIN)/dflash chat smollm2-135m --compare --ask "Give me three tips for sleeping better."
@@ -42,6 +42,10 @@ benchmark: $(VENV)/.dev ## start-up time, and the embedded engine against plain 
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/dflash chat smollm2-135m --weights q4_1 --ask Hello --max-tokens 4 # fetches the weights
 	$(BIN)/python benchmarks/embedded.py $$($(BIN)/python -m dflash_deploy plan smollm2-135m --weights q4_1 --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["target"]["path"])') registry/drafts/smollm2-135m-dflash --tokens 96
+
+engine-release: $(VENV)/.dev ## read a release's flags and check every plan: ENGINE=vllm VERSION=0.33.0
+	@test -n "$(ENGINE)" -a -n "$(VERSION)" || { echo "make engine-release ENGINE=vllm VERSION=0.33.0" >&2; exit 2; }
+	TORCH_INDEX="$(TORCH_INDEX)" $(BIN)/python tools/engine_release.py $(ENGINE) $(VERSION)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) dist .contract .mypy_cache .pytest_cache .ruff_cache

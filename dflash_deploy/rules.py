@@ -104,7 +104,7 @@ def first_release(engine: Engine, target: Target, draft: Draft) -> FirstRelease 
     if first is None:
         return None
     if last is None:
-        return FirstRelease(first, "the first with DFlash", f"{engine.distribution} wheels")
+        return FirstRelease(first, "there is no DFlash", f"{engine.distribution} wheels")
     return FirstRelease(first, last.message, last.source)
 
 

@@ -1,6 +1,6 @@
 """An engine's own Python without a GPU, its kernels or its 5 GB of dependencies.
 
-    python tools/engine_env.py vllm 0.33.0     builds what is missing; prints how to use it
+    python tools/engine_env.py vllm 0.33.0     builds what is missing; prints the command to run it
 
 One environment (torch on the CPU and the packages pinned in engine_env.txt) serves every release of
 both engines: a release is its wheel's Python files, put in front with PYTHONPATH. Everything lies
@@ -21,58 +21,67 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
 
 PINS = Path(__file__).with_suffix(".txt")
-UNPACKED = (".py", ".json", ".jinja", ".jinja2", ".yaml", ".toml", ".txt", "METADATA", "RECORD")
-"""Of a wheel. Compiled libraries are most of its size, and no parser loads them."""
+LEFT_OUT = (".so", ".co", ".hpp", ".h", "/vllm-rs")
+"""Of a wheel: compiled code and its headers, nine tenths of it, which no parser loads."""
 PLATFORMS = tuple(
     f"manylinux{name}_x86_64"
-    for name in ("_2_39", "_2_35", "_2_34", "_2_31", "_2_28", "_2_17", "2014", "1")
+    for name in ("_2_39", "_2_35", "_2_34", "_2_31", "_2_28", "_2_24", "_2_17", "2014", "1")
 )
 """The Python files are the same on every platform; these wheels exist for each release."""
-ENV = {
+QUIET = {
+    "CUDA_VISIBLE_DEVICES": "",  # no card is used; vLLM then keeps triton without a driver
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONDONTWRITEBYTECODE": "",  # every later import takes a third of the first one's time
+}
+OF_ENGINE = {
     "vllm": {
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
     },
-    "sglang": {"SGLANG_DISABLE_TELEMETRY": "1"},
+    "sglang": {},
 }
 
 
 @dataclass(frozen=True)
 class EngineEnv:
-    """How to run one release's code: `subprocess.run([env.python, ...], env=os.environ | env.env)`."""
+    """How to run one release's code: `subprocess.run([env.python, ...], env=os.environ | env.env)`.
+
+    SGLang's code needs `stand_ins.stand_in()` called before it is imported.
+    """
 
     python: Path
     env: dict[str, str]
     sources: Path
-    """The folder that holds the engine's package."""
+    """The folder that holds the engine's package and its METADATA."""
 
 
 def environment(engine: str, version: str) -> EngineEnv:
-    """The environment of one release, built on first use; safe to ask for from several processes."""
-    if engine not in ENV:
-        raise SystemExit(f"{engine}: not one of {', '.join(ENV)}")
-    shared = _made(_name("environment", PINS.read_text(), platform.platform(), sys.version), _install)
-    sources = _made(
-        _name(f"{engine}-{version}", *UNPACKED), lambda folder: _unpack(folder, engine, version)
-    )
-    return EngineEnv(
-        python=shared / "bin" / "python",
-        env={
-            **ENV[engine],
-            "PYTHONPATH": str(sources),
-            "PYTHONDONTWRITEBYTECODE": "",  # the second import takes a third of the first's time
-            "HF_HUB_OFFLINE": "1",
-            "DO_NOT_TRACK": "1",
-            "VLLM_CACHE_ROOT": str(cache() / f"cache-{engine}-{version}"),
-        },
-        sources=sources,
-    )
+    """The environment of one release, built on first use; several processes may ask at once.
+
+    Raises ValueError for an unknown engine, and RuntimeError with pip's words where it fails.
+    """
+    if engine not in OF_ENGINE:
+        raise ValueError(f"{engine}: not one of {', '.join(OF_ENGINE)}")
+    here = (platform.machine(), platform.python_version(), sys.base_prefix)
+    shared = _made(_name("environment", *pins(), *here), _install)
+    unpack = partial(_unpack, engine=engine, version=version)
+    sources = _made(_name(f"{engine}-{version}", *LEFT_OUT), unpack)
+    env = {**QUIET, **OF_ENGINE[engine], "PYTHONPATH": str(sources)}
+    if engine == "vllm":  # what it learns of each model class; half of a first check's time
+        env["VLLM_CACHE_ROOT"] = str(cache() / f"learned-{engine}-{version}")
+    return EngineEnv(shared / "bin" / "python", env, sources)
+
+
+def pins() -> list[str]:
+    return [line for line in PINS.read_text().splitlines() if not line.startswith("#")]
 
 
 def cache() -> Path:
@@ -85,7 +94,7 @@ def _name(what: str, *made_from: str) -> str:
 
 
 def _made(name: str, build: Callable[[Path], None]) -> Path:
-    """A folder of the cache, built beside it and renamed: a killed build leaves none of its name."""
+    """A folder of the cache, built beside it and renamed: a killed build leaves none."""
     folder = cache() / name
     if folder.is_dir():
         return folder
@@ -106,16 +115,18 @@ def _made(name: str, build: Callable[[Path], None]) -> Path:
 
 def _install(folder: Path) -> None:
     """The shared environment. Only its `bin/python` is used: scripts would name the old folder."""
-    _run(sys.executable, "-m", "venv", "--clear", str(folder))
+    _run(sys.executable, "-m", "venv", str(folder))
     index = os.environ.get("TORCH_INDEX")
     _run(
         str(folder / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-cache-dir",
         "--disable-pip-version-check", *(["--extra-index-url", index] if index else []),
         "-r", str(PINS),
     )  # fmt: skip
+    for kernels in folder.glob("lib/python*/site-packages/torchvision/_meta_registrations.py"):
+        kernels.write_text("")  # those of a CUDA build do not load beside a torch for the CPU
 
 
-def _unpack(folder: Path, engine: str, version: str) -> None:
+def _unpack(folder: Path, *, engine: str, version: str) -> None:
     """A release's Python files, from its wheel."""
     with tempfile.TemporaryDirectory(dir=folder) as wheels:
         _run(
@@ -126,16 +137,15 @@ def _unpack(folder: Path, engine: str, version: str) -> None:
         )  # fmt: skip
         (wheel,) = Path(wheels).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(
-                folder, [name for name in archive.namelist() if name.endswith(UNPACKED)]
-            )
+            kept = [name for name in archive.namelist() if not name.endswith(LEFT_OUT)]
+            archive.extractall(folder, kept)
 
 
 def _run(*argv: str) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         last = "\n".join(done.stderr.splitlines()[-12:])
-        raise SystemExit(f"{shlex.join(argv)}\nended with {done.returncode}:\n{last}")
+        raise RuntimeError(f"{shlex.join(argv)}\nended with {done.returncode}:\n{last}")
 
 
 if __name__ == "__main__":

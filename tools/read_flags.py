@@ -1,4 +1,4 @@
-"""An engine's flags as a table: read from its own argument parser, or from a dump of one.
+"""An engine's flags as a table, read from its own argument parser.
 
 python tools/read_flags.py vllm 0.33.0     inside that release's environment: JSON on stdout
 """
@@ -6,6 +6,7 @@ python tools/read_flags.py vllm 0.33.0     inside that release's environment: JS
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
@@ -34,10 +35,11 @@ def row(
     negatives: Iterable[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """A flag by its long name; `negatives` say the opposite of it."""
+    long_first = sorted(names, key=lambda name: not name.startswith("--"))
     opposite = set(negatives) | {name for name in names if name.startswith("--no-")}
-    first, *aliases = sorted(
-        (name for name in names if name not in opposite), key=lambda name: not name.startswith("--")
-    )
+    if opposite.issuperset(names):  # a flag that is only ever written --no-x
+        opposite = set()
+    first, *aliases = [name for name in long_first if name not in opposite]
     made: dict[str, Any] = {"name": first, "takes": takes(nargs, kind)}
     if aliases:
         made["aliases"] = aliases
@@ -51,7 +53,7 @@ def row(
 def rows_of(parser: argparse.ArgumentParser) -> list[dict[str, Any]]:
     """One row a flag, with the spellings that the help does not show."""
     actions: dict[argparse.Action, list[str]] = {}
-    for name, action in parser._option_string_actions.items():  # noqa: SLF001 - no public list
+    for name, action in parser._option_string_actions.items():
         actions.setdefault(action, []).append(name)
     return [
         row(names, action.nargs, type(action).__name__, action.choices,
@@ -61,9 +63,9 @@ def rows_of(parser: argparse.ArgumentParser) -> list[dict[str, Any]]:
 
 
 def vllm_parser() -> argparse.ArgumentParser:
-    platforms = importlib.import_module("vllm.platforms")
+    platforms: Any = importlib.import_module("vllm.platforms")
     # before 0.33 the parser asks for the device, and a machine without one is an error
-    platforms._current_platform = importlib.import_module("vllm.platforms.cpu").CpuPlatform()  # noqa: SLF001
+    platforms._current_platform = importlib.import_module("vllm.platforms.cpu").CpuPlatform()
     argparse_utils = next(
         module for name in ("vllm.utils.argparse_utils", "vllm.utils")
         if (module := _maybe(name)) and hasattr(module, "FlexibleArgumentParser")
@@ -75,10 +77,22 @@ def vllm_parser() -> argparse.ArgumentParser:
     return made
 
 
+def sglang_parser() -> argparse.ArgumentParser:
+    importlib.import_module("stand_ins").stand_in()
+    parser = argparse.ArgumentParser(prog="sglang serve")
+    importlib.import_module("sglang.srt.server_args").ServerArgs.add_cli_args(parser)
+    return parser
+
+
+PARSERS = {"vllm": vllm_parser, "sglang": sglang_parser}
+
+
 def _maybe(name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is there, and something that it needs is not
         return None
 
 
@@ -92,4 +106,6 @@ def table(engine: str, version: str, rows: Iterable[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table(sys.argv[1], sys.argv[2], rows_of(vllm_parser())))
+    with contextlib.redirect_stdout(sys.stderr):  # engines talk while they import
+        rows = rows_of(PARSERS[sys.argv[1]]())
+    sys.stdout.write(table(sys.argv[1], sys.argv[2], rows))

@@ -93,6 +93,11 @@ def on_screen() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def draws() -> bool:
+    """Whether stdout shows more than letters: bars are for a terminal that knows them."""
+    return on_screen() and os.environ.get("TERM") != "dumb"
+
+
 def note(line: str = "") -> None:
     _aside(line + "\n")
 
@@ -173,6 +178,7 @@ def bold(part: str) -> str:
 
 def _paint(part: str, code: str, *, stream: TextIO | None = None) -> str:
     shown = stream or sys.stderr
-    if os.environ.get("NO_COLOR") or shown is None or not shown.isatty():
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or shown is None or not shown.isatty():
         return part
     return f"\x1b[{code}m{part}\x1b[0m"

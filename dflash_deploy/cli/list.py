@@ -24,10 +24,12 @@ def list_models(
     from dflash_deploy.registry import load
     from dflash_deploy.summary import matches, summarise
 
-    entries = load(registry).entries.values()
-    found = [entry for entry in entries if matches(entry, query, engine.value if engine else None)]
+    known = load(registry)
+    wanted = engine.value if engine else None
+    found = [entry for entry in known.entries.values() if matches(entry, query, wanted)]
+    found.sort(key=lambda entry: (bool(entry.model.unservable), entry.target.family, entry.name))
     if json:
-        _output.json({"models": [summarise(entry) for entry in found]})
+        _output.json({"models": [summarise(entry, known.engines) for entry in found]})
         return
     if not found:
         _output.note("no model matches; `dflash list` shows them all")
@@ -50,6 +52,9 @@ def _row(entry: Entry) -> tuple[str, ...]:
     from dflash_deploy.summary import best_speedup, engine_statuses
 
     statuses = engine_statuses(entry)
-    blocks = "/".join(str(size) for size in dict.fromkeys(d.block_size for d in entry.model.drafts))
+    served = [draft for draft in entry.model.drafts if not draft.unservable]
+    blocks = "/".join(str(size) for size in dict.fromkeys(d.block_size for d in served) if size)
+    if entry.model.unservable:
+        return (entry.name, blocks or "-", "-", "-", "-", "not servable")
     engines = (statuses.get(engine, "-") for engine in get_args(EngineName))
     return (entry.name, blocks, *engines, best_speedup(entry) or "-")

@@ -1,0 +1,70 @@
+"""Published numbers as tables: a row a task and block size, a column a load. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dflash_deploy.schema import Evidence, Measurement
+
+BAR = 12
+"""Characters of the longest bar."""
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def published_table(
+    evidence: Evidence, *, bars: bool = False
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Header and rows. A cell is a speed-up over plain decoding, or tokens a second.
+
+    `bars` adds one a row, for its first load: as long as the number is large in this table.
+    """
+    loads = sorted({row.concurrency or 0 for row in evidence.results if _gain(row)})
+    groups: dict[tuple[str, int | None], list[Measurement]] = {}
+    for row in evidence.results:
+        groups.setdefault((row.task, row.block_size or evidence.block_size), []).append(row)
+    header = ["TASK", "BLOCK", "ACCEPTED", *(f"AT {load}" if load else "GAIN" for load in loads)]
+    rows = [_row(task, block, found, loads) for (task, block), found in groups.items()]
+    if bars:
+        lengths = _lengths(groups.values())
+        longest = max(lengths, default=0)
+        rows = [(*row, bar(length, longest)) for row, length in zip(rows, lengths, strict=True)]
+        header.append("")
+    return header, rows
+
+
+def bar(value: float, longest: float, width: int = BAR) -> str:
+    """`value` as a bar, in eighths of a character; empty for nothing."""
+    if longest <= 0 or value <= 0:
+        return ""
+    eighths = round(8 * width * value / longest)
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
+
+
+def _lengths(groups: Iterable[list[Measurement]]) -> list[float]:
+    """What the bars show, the same quantity in every row: gains, else tokens a second, else
+    accepted tokens; each at the row's lowest load, and 0 where a row has none.
+    """
+    ordered = [sorted(rows, key=lambda row: row.concurrency or 0) for rows in groups]
+    for quantity in ("speedup", "tokens_per_second", "acceptance_length"):
+        found = [
+            next((value for row in rows if (value := getattr(row, quantity))), 0.0)
+            for rows in ordered
+        ]
+        if any(found):
+            return found
+    return [0.0] * len(ordered)
+
+
+def _row(
+    task: str, block: int | None, rows: list[Measurement], loads: list[int]
+) -> tuple[str, ...]:
+    accepted = next((row.acceptance_length for row in rows if row.acceptance_length), None)
+    gains = {row.concurrency or 0: _gain(row) for row in rows if _gain(row)}
+    cells = [gains.get(load, "") for load in loads]
+    return (task, f"{block or ''}", f"{accepted:g}" if accepted else "", *cells)
+
+
+def _gain(row: Measurement) -> str:
+    if row.speedup is not None:
+        return f"{row.speedup:g}x"
+    return f"{row.tokens_per_second:g}/s" if row.tokens_per_second else ""

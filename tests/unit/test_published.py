@@ -1,0 +1,56 @@
+"""Published numbers as tables, with bars that compare like with like."""
+
+from __future__ import annotations
+
+import pytest
+
+from dflash_deploy.published import bar, published_table
+from dflash_deploy.schema import Evidence, Measurement
+
+
+def evidence(*results: Measurement) -> Evidence:
+    return Evidence(outcome="published", engine="vllm", version=None, gpu=None, date=None,
+                    block_size=16, how="h", source="s", results=list(results))  # fmt: skip
+
+
+def row(task="gsm8k", **values) -> Measurement:
+    return Measurement(task=task, **values)
+
+
+def test_a_row_a_task_and_block_a_column_a_load() -> None:
+    header, rows = published_table(evidence(
+        row(concurrency=1, acceptance_length=5.3, speedup=1.8), row(concurrency=8, speedup=1.6),
+        row(concurrency=1, block_size=8, tokens_per_second=120.5), row("mbpp", acceptance_length=4),
+    ))  # fmt: skip
+    assert header == ["TASK", "BLOCK", "ACCEPTED", "AT 1", "AT 8"]
+    assert rows == [
+        ("gsm8k", "16", "5.3", "1.8x", "1.6x"),
+        ("gsm8k", "8", "", "120.5/s", ""),
+        ("mbpp", "16", "4", "", ""),
+    ]
+
+
+def test_a_gain_without_a_load_has_its_own_column() -> None:
+    header, rows = published_table(evidence(row(speedup=2.4)))
+    assert (header[-1], rows[0][-1]) == ("GAIN", "2.4x")
+
+
+def test_bars_show_one_quantity_and_nothing_where_it_is_missing() -> None:
+    _, rows = published_table(
+        evidence(row(speedup=2.0, acceptance_length=9), row("mbpp", speedup=1.0),
+                 row("alpaca", acceptance_length=99)),
+        bars=True,
+    )  # fmt: skip
+    assert [cells[-1] for cells in rows] == ["█" * 12, "█" * 6, ""]
+    _, accepted = published_table(
+        evidence(row(acceptance_length=4), row("mbpp", acceptance_length=1)), bars=True
+    )
+    assert [cells[-1] for cells in accepted] == ["█" * 12, "█" * 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "longest", "drawn"),
+    [(1, 1, "████"), (0.5, 1, "██"), (0, 1, ""), (1, 0, ""), (1, 32, "▏"), (9, 32, "█▏")],
+)
+def test_a_bar(value: float, longest: float, drawn: str) -> None:
+    assert bar(value, longest, width=4) == drawn
