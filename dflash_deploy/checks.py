@@ -11,6 +11,7 @@ from collections.abc import Callable
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Check
+from dflash_deploy.kv_cache import layout
 from dflash_deploy.situation import Situation
 
 _BEFORE_0_28, _BEFORE_0_33 = Version("0.28.0"), Version("0.33.0")
@@ -67,6 +68,20 @@ def draft_heads_do_not_divide(at: Situation) -> bool:
     return False
 
 
+def draft_is_in_several_groups(at: Situation) -> bool:
+    """Whether vLLM's cache puts the draft's layers into more than one group.
+
+    Its first model runner asserts that it is one. Seen: gpt-oss-20b on vLLM 0.26.0, H200,
+    2026-11-28; v1/spec_decode/llm_base_proposer.py 0.23.0 to 0.29.0.
+    """
+    if at.target is None or at.draft is None or not at.target.layers or not at.draft.layers:
+        return False
+    if any(run.kind != "mla" and not run.head_dim for run in at.draft.layers):
+        return False
+    pool = layout(at.target.layers, at.draft.layers, ranks=at.tensor_parallel, element=2)
+    return pool.draft_groups > 1
+
+
 def draft_window_is_below_block(at: Situation) -> bool:
     window = at.number("draft_window")
     return bool(window and at.block_size and window < at.block_size)
@@ -82,6 +97,7 @@ CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "block-above-trained": block_is_above_trained,
     "context-above-draft": context_is_above_draft,
     "draft-heads-not-divisible": draft_heads_do_not_divide,
+    "draft-in-several-groups": draft_is_in_several_groups,
     "draft-window-below-block": draft_window_is_below_block,
     "lora-budget": lora_budget_is_too_small,
     "thinking-not-as-trained": thinking_is_not_as_trained,

@@ -15,6 +15,7 @@ Check = Literal[
     "block-above-trained",
     "context-above-draft",
     "draft-heads-not-divisible",
+    "draft-in-several-groups",
     "draft-window-below-block",
     "lora-budget",
     "thinking-not-as-trained",
@@ -96,6 +97,13 @@ class SetTo(Struct, frozen=True, kw_only=True):
     """None: a bare switch."""
 
 
+class Variable(Struct, frozen=True, kw_only=True):
+    """An environment variable that a rule sets."""
+
+    name: str
+    value: str
+
+
 class Rule(Struct, frozen=True, kw_only=True):
     """What an engine cannot do, does wrongly, or needs to be told, in some situations."""
 
@@ -105,6 +113,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     message: str
     set: list[SetTo] = []
     """For `fix`: what is added to the command."""
+    variables: list[Variable] = []
+    """For `fix`: what is added to its environment."""
     hint: str | None = None
     """What to do about it: an option or a command."""
     lifted_in: str | None = None

@@ -97,6 +97,8 @@ class Resolution:
     parsers: Parsers | None
     fixes: tuple[Fix, ...]
     """Settings that the engine's rules add."""
+    variables: tuple[Fix, ...]
+    """Environment variables that they add."""
     notes: tuple[str, ...]
     """Limits that a client may run into."""
     choices: tuple[Choice, ...]

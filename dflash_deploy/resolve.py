@@ -85,7 +85,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=block_size,
         concurrency=concurrency, context=context, tensor_parallel=tensor_parallel,
         thinking=thinking, parsers=find_parsers(entry, request.engine),
-        fixes=tuple(fixes(found)),
+        fixes=tuple(fixes(found)), variables=tuple(variables(found)),
         choices=(Choice("recipe", recipe.name, reason(recipe, request), recipe.source),
                  release, source, block, load, length, cards, *([mode] if mode else [])),
         notes=tuple(item.message for item in found if item.severity == "note"),
@@ -119,6 +119,12 @@ def fixes(found: list[Finding]) -> Iterator[Fix]:
     for item in found:
         for setting in item.set if item.severity == "fix" else ():
             yield Fix(setting.setting, setting.value, item.message, item.source)
+
+
+def variables(found: list[Finding]) -> Iterator[Fix]:
+    for item in found:
+        for variable in item.variables if item.severity == "fix" else ():
+            yield Fix(variable.name, variable.value, item.message, item.source)
 
 
 def cautions(entry: Entry, engine: Engine, version: Version, request: Request) -> Iterator[str]:

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from dflash_deploy.checks import CHECKS
-from dflash_deploy.engine_schema import Engine, RuleWhen, SettingIs, SetTo, Severity, Support
+from dflash_deploy.engine_schema import (
+    Engine,
+    RuleWhen,
+    SettingIs,
+    SetTo,
+    Severity,
+    Support,
+    Variable,
+)
 from dflash_deploy.reach import as_release, within
 from dflash_deploy.schema import Draft, Target
 from dflash_deploy.situation import Situation
@@ -27,6 +35,9 @@ class Finding:
     set: tuple[SetTo, ...] = ()
     settings: tuple[str, ...] = ()
     """The settings whose words, or whose absence, made the rule hold, by meaning."""
+
+    variables: tuple[Variable, ...] = ()
+    """What a fix adds to the environment."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +58,11 @@ def _broken(at: Situation) -> Iterator[Finding]:
     for rule in at.engine.rules:
         if holds(rule.when, at):
             wanted = tuple(item for item in rule.set if item.setting not in at.settings)
-            if rule.severity == "fix" and not wanted:
+            if rule.severity == "fix" and not (wanted or rule.variables):
                 continue  # somebody said otherwise, or the same
             spoken = tuple(item.name for item in rule.when.settings)
             yield Finding(rule.id, rule.severity, rule.message, rule.source, rule.hint,
-                          rule.lifted_in, wanted, spoken)  # fmt: skip
+                          rule.lifted_in, wanted, spoken, tuple(rule.variables))  # fmt: skip
 
 
 def _unsupported(at: Situation) -> Iterator[Finding]:

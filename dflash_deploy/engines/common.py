@@ -114,6 +114,15 @@ def fixes(resolution: Resolution) -> Iterator[Setting]:
             yield Setting(fix.setting, (fix.value,) if fix.value else (), fix.why, fix.source)
 
 
+def variables(resolution: Resolution) -> dict[str, str]:
+    """Environment variables that the engine's rules add."""
+    return {item.setting: item.value or "" for item in resolution.variables}
+
+
+def variable_reasons(resolution: Resolution) -> dict[str, str]:
+    return {item.setting: item.why for item in resolution.variables}
+
+
 def as_choices(settings: tuple[Setting, ...], known: set[str]) -> Iterator[Choice]:
     """Settings as choices of the plan, but for those the resolution already explained."""
     for item in settings:

@@ -17,8 +17,10 @@ def command(resolution: Resolution) -> Command:
     return Command(
         start=("sglang", "serve"),
         settings=tuple(_settings(resolution)),
-        env={"DO_NOT_TRACK": "1"} | ({LONGER_CONTEXT: "1"} if longer else {}),
-        env_why={LONGER_CONTEXT: why} if longer else {},
+        env={"DO_NOT_TRACK": "1"}
+        | ({LONGER_CONTEXT: "1"} if longer else {})
+        | common.variables(resolution),
+        env_why=({LONGER_CONTEXT: why} if longer else {}) | common.variable_reasons(resolution),
         warnings=(*unsaid_thinking(resolution), *unsaid_key(resolution)),
         further=(*resolution.recipe.flags, *resolution.request.engine_args),
     )

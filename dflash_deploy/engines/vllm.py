@@ -18,8 +18,9 @@ def command(resolution: Resolution) -> Command:
     return Command(
         start=("vllm", "serve", common.target(resolution)),
         settings=tuple(_settings(resolution)),
-        env={"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
-        env_why={"VLLM_NO_USAGE_STATS": QUIET, "DO_NOT_TRACK": QUIET},
+        env={"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | common.variables(resolution),
+        env_why={"VLLM_NO_USAGE_STATS": QUIET, "DO_NOT_TRACK": QUIET}
+        | common.variable_reasons(resolution),
         secret_env="VLLM_API_KEY",  # noqa: S106 - a name, not a key
         further=(*resolution.recipe.flags, *resolution.request.engine_args),
     )

@@ -33,7 +33,7 @@ FACTS = {
     "Qwen/Qwen3.6-35B-A3B": ("z-lab/Qwen3.6-35B-A3B-DFlash", 16, "0.26.0", "0.5.14", "on"),
     "Qwen/Qwen3.8-27B": ("z-lab/Qwen3.8-27B-DFlash2", 8, "0.28.0", "0.5.19", "on"),
     "meta-models/Muse-Glimmer-30B": ("z-lab/Muse-Glimmer-30B-DFlash2", 16, "0.28.0", "0.5.19", "on"),
-    "openai/gpt-oss-20b": ("z-lab/gpt-oss-20b-DFlash", 8, "0.23.0", "0.5.11", "on"),
+    "openai/gpt-oss-20b": ("z-lab/gpt-oss-20b-DFlash", 8, "0.26.0", "0.5.11", "on"),
     "openai/gpt-oss-120b": ("z-lab/gpt-oss-120b-DFlash", 10, "0.23.0", "0.5.11", "on"),
     "google/gemma-4-31B-it": ("z-lab/gemma-4-31B-it-DFlash", 16, "0.26.0", "0.5.14", "on"),
     "google/gemma-4-26B-A4B-it": ("z-lab/gemma-4-26B-A4B-it-DFlash", 16, "0.26.0", "0.5.14", None),

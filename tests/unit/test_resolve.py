@@ -46,7 +46,7 @@ def test_without_a_release_the_newest_known_is_planned_for(registry):
 
 def test_a_release_below_the_floor_is_refused_with_the_reason_and_the_command(registry):
     with pytest.raises(EngineError) as caught:
-        resolved(registry, "gpt-oss-20b", engine_version="0.22.1")
+        resolved(registry, "gpt-oss-120b", engine_version="0.22.1")
     assert "0.23.0" in caught.value.message
     assert "KV cache" in caught.value.message
     assert caught.value.hint == "uv pip install 'vllm==0.33.0'"

@@ -194,6 +194,16 @@ def test_what_can_be_mended_by_a_setting_is(registry, version, given, setting):
     assert setting in [item for finding in found for item in finding.set]
 
 
+def test_a_draft_in_several_cache_groups_needs_the_second_model_runner(registry):
+    """Seen on an H200 with vLLM 0.26.0: gpt-oss-20b ended, and ran with the variable."""
+    entry = registry.find("gpt-oss-20b")
+    pair = {"target": entry.target, "draft": entry.model.drafts[0], "block_size": 8}
+    (fix,) = [f for f in findings(situation(registry, version="0.26.0", **pair)) if f.variables]
+    assert [(v.name, v.value) for v in fix.variables] == [("VLLM_USE_V2_MODEL_RUNNER", "1")]
+    assert "draft-in-groups-early" in ids(situation(registry, version="0.25.1", **pair), "refuse")
+    assert not [f for f in findings(situation(registry, version="0.30.0", **pair)) if f.variables]
+
+
 def test_a_fix_never_overrides_what_was_said(registry):
     said = {"draft_attention_backend": ("triton",)}
     at = situation(registry, "sglang", "0.5.22", architecture="blackwell", settings=said)
@@ -239,7 +249,7 @@ def test_the_shipped_rules_are_well_formed(registry):
         assert rule.lifted_in is None or is_version(rule.lifted_in), where
         assert not rule.message.endswith("."), where
         assert rule.source, where
-        assert (rule.severity == "fix") == bool(rule.set), where
+        assert (rule.severity == "fix") == bool(rule.set or rule.variables), where
         for item in rule.set:
             holding = [r.version for r in engine.releases if rule.when.version is None
                        or Version(r.version) in _range(rule.when.version)]  # fmt: skip

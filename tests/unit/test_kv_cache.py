@@ -1,0 +1,61 @@
+"""The cache layout against what vLLM 0.26.0 reported on an H200 (2026-11-28, configuration only).
+
+docs/evidence/2026-11-28-h200-vllm-0.26.0-cache.json has the figures and the commands.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dflash_deploy.kv_cache import BLOCK, layout
+from dflash_deploy.registry import load
+
+REGISTRY = load(user=False)
+EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+SEEN = json.loads((EVIDENCE / "2026-11-28-h200-vllm-0.26.0-cache.json").read_text())["runs"]
+
+
+@pytest.mark.parametrize("seen", SEEN, ids=[run["model"] for run in SEEN])
+def test_concurrency_is_what_the_engine_reports(seen) -> None:
+    entry = REGISTRY.find(seen["model"])
+    draft = entry.model.drafts[0].layers if seen["draft_tokens"] else []
+    pool = layout(entry.target.layers, draft, ranks=1, element=2)
+    states = 1 + seen["draft_tokens"]
+    request = pool.request_bytes(seen["context"], seen["batched_tokens"], states)
+    requests = seen["kv_cache_gib"] * 2**30 / request
+    assert requests == pytest.approx(seen["maximum_concurrency"], rel=0.05)
+
+
+@pytest.mark.parametrize("seen", SEEN[:2], ids=[run["model"] for run in SEEN[:2]])
+def test_a_cache_of_one_group_counts_tokens(seen) -> None:
+    entry = REGISTRY.find(seen["model"])
+    pool = layout(entry.target.layers, entry.model.drafts[0].layers, ranks=1, element=2)
+    tokens = seen["kv_cache_gib"] * 2**30 / pool.block_bytes * BLOCK
+    assert tokens == pytest.approx(seen["tokens"], rel=0.001)
+
+
+def test_ranks_share_heads_and_never_a_latent() -> None:
+    kimi, qwen = REGISTRY.find("kimi-k2.5"), REGISTRY.find("qwen3-8b")
+    whole = layout(kimi.target.layers, [], ranks=1, element=2).block_bytes
+    assert layout(kimi.target.layers, [], ranks=8, element=2).block_bytes == whole
+    one, eight, sixteen = (layout(qwen.target.layers, [], ranks=n, element=2) for n in (1, 8, 16))
+    assert one.block_bytes == 8 * eight.block_bytes == 8 * sixteen.block_bytes
+
+
+def test_fp8_halves_it() -> None:
+    layers = REGISTRY.find("qwen3-8b").target.layers
+    half, whole = (layout(layers, [], ranks=1, element=size).block_bytes for size in (1, 2))
+    assert 2 * half == whole
+
+
+def test_where_the_drafts_layers_end_up() -> None:
+    groups = {
+        name: layout(REGISTRY.find(name).target.layers, REGISTRY.find(name).model.drafts[0].layers,
+                     ranks=1, element=2).draft_groups
+        for name in ("qwen3-8b", "gpt-oss-20b", "gpt-oss-120b", "qwen3-coder-next", "kimi-k2.5")
+    }  # fmt: skip
+    assert groups.pop("gpt-oss-20b") == 2
+    assert set(groups.values()) == {1}
