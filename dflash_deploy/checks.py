@@ -42,7 +42,7 @@ def _budget(at: Situation) -> tuple[int, int]:
     tokens = {"hopper": 8192, "blackwell": 16384}.get(str(at.architecture), 2048)
     return (
         at.number("batched_tokens") or tokens,
-        at.concurrency or at.number("concurrency") or (1024 if large else 256),
+        at.number("concurrency") or at.concurrency or (1024 if large else 256),
     )
 
 

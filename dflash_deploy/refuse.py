@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
+from dflash_deploy.flag_tables import flag_table, parse
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
@@ -23,6 +24,16 @@ OWN_OPTIONS = {
     "block_size": "--block-size",
     "draft": "an overlay entry with that draft",
     "config_file": "--host, --port and the other options",
+    "draft_revision": "an overlay entry with that revision",
+    "model": "the MODEL argument",
+    "--model": "the MODEL argument",
+    "tensor_parallel": "--tensor-parallel",
+    "context": "--context",
+    "concurrency": "--concurrency",
+    "--spec-method": "--block-size",
+    "--spec-model": "an overlay entry with that draft",
+    "--spec-tokens": "--block-size",
+    "--speculative-dflash-block-size": "--block-size",
 }
 """Settings that the rest of the command depends on, and how they are said to it."""
 
@@ -52,19 +63,32 @@ def check_remote_code(entry: Entry, request: Request) -> None:
         )
 
 
-def check_engine_args(engine: Engine, request: Request) -> None:
-    """What this command decides, or reads back, is said to it and not behind its back."""
-    given = {word.partition("=")[0] for word in request.engine_args}
-    if "--api-key" in given:
-        raise UsageError(
-            "a key on a command line is there for everybody to see",
-            hint="export DFLASH_API_KEY=..., without --api-key",
-        )
-    for spelling in engine.spellings:
-        if spelling.flag in given and spelling.setting in OWN_OPTIONS:
+def check_engine_args(engine: Engine, version: Version, request: Request) -> None:
+    """What this command decides, or reads back, is said to it and not behind its back.
+
+    Short forms, aliases and dotted options mean what they stand for.
+    """
+    meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
+    table = flag_table(request.engine, version)
+    for item in parse(table, request.engine_args):
+        if item.flag is None:
+            continue
+        if item.flag in ("--api-key", "--admin-api-key"):
             raise UsageError(
-                f"{spelling.flag} after `--` would contradict the plan",
-                hint=f"{OWN_OPTIONS[spelling.setting]}, before the `--`",
+                "a key on a command line is there for everybody to see",
+                hint="export DFLASH_API_KEY=..., without --api-key",
+            )
+        own = OWN_OPTIONS.get(meanings.get(item.flag, item.flag))
+        if own:
+            raise UsageError(
+                f"{item.as_written} after `--` would contradict the plan",
+                hint=f"{own}, before the `--`",
+            )
+        if not item.known and table is not None and table.version == str(version):
+            raise UsageError(
+                f"{engine.distribution} {version} has no option {item.as_written}",
+                hint=f"dflash explain --engine-version {version} --"
+                f" {engine.executable} serve ... {item.as_written}",
             )
 
 

@@ -70,7 +70,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     context, length = choose_context(entry, request)
     tensor_parallel, cards = choose_tensor_parallel(entry, request, hardware)
     check_remote_code(entry, request)
-    check_engine_args(engine, request)
+    check_engine_args(engine, version, request)
     said = settings_of(request.engine, engine, version, (*recipe.flags, *request.engine_args))
     found = findings(Situation(
         engine=engine, version=version, target=entry.target, draft=draft,

@@ -271,14 +271,3 @@ def test_a_rule_that_a_release_lifts_does_not_hold_there(registry):
     for name, rule in all_rules(registry):
         if rule.lifted_in is not None and rule.when.version is not None:
             assert Version(rule.lifted_in) not in _range(rule.when.version), f"{name}: {rule.id}"
-
-
-def test_no_floor_of_the_shipped_registry_is_below_what_the_rules_allow(registry):
-    for entry in registry.entries.values():
-        for draft in entry.model.drafts:
-            for name, engine in registry.engines.items():
-                floors = entry.floors(name, draft)
-                first = first_release(engine, entry.target, draft)
-                if floors and first:
-                    stated = Version(floors[0].version)
-                    assert stated >= Version(first.version), f"{entry.id}: {name}: {first}"

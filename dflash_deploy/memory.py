@@ -1,0 +1,85 @@
+"""What a vLLM server needs on each card, and how many requests are left room for. Pure.
+
+Sizes are GiB of one card. The cache layout is that of `kv_cache.py`; what a pass needs beside
+weights and cache was fitted to what vLLM 0.26.0 reported on H200 cards (docs/memory.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dflash_deploy.kv_cache import layout
+from dflash_deploy.schema import Draft, KvDtype, Target, Weights
+
+GIB = 2**30
+UTILIZATION = 0.92
+"""vLLM's share of a card, unless told (`--gpu-memory-utilization`, 0.33.0 config/cache.py)."""
+ACTIVATION = 24.7
+"""Bytes a scheduled token and hidden unit at a pass's peak: 3.09 GiB at 32,768 tokens x 4096."""
+LOGITS = 6
+"""Bytes a row and word: fp32 scores and a bf16 copy, for 1 + K rows of every request."""
+RUNTIME = 0.25
+"""What CUDA and the engine keep for themselves beside torch's pool."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of the cards."""
+
+    context: int
+    concurrency: int
+    block_size: int
+    batched_tokens: int
+    ranks: int = 1
+    kv_dtype: KvDtype = "auto"
+    memory_fraction: float = UTILIZATION
+    prefix_caching: bool = False
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The parts of a card, and the requests of full context that run at once."""
+
+    budget: float
+    target: float
+    draft: float
+    passes: float
+    """Activations, logits and the runtime."""
+    cache: float
+    request: float
+    """What one request of full context takes of the cache at most."""
+
+    @property
+    def requests(self) -> float:
+        """Requests of full context at once; below 1 the server does not start."""
+        return self.cache / self.request if self.request else 0.0
+
+    @property
+    def fits(self) -> bool:
+        return self.requests >= 1
+
+
+def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Demand) -> Fit | None:
+    """The fit on cards of `card` GiB, as CUDA counts them; None where a size is not known."""
+    if weights.gib is None or draft.gib is None or not target.layers or not draft.layers:
+        return None
+    if target.hidden_size is None or target.vocab_size is None:
+        return None
+    budget = card * demand.memory_fraction
+    shared = weights.gib / demand.ranks
+    proposer = draft.gib / demand.ranks
+    passes = _passes(target.hidden_size, target.vocab_size, demand)
+    pool = layout(target.layers, draft.layers, ranks=demand.ranks,
+                  element=1 if demand.kv_dtype == "fp8" else 2)  # fmt: skip
+    # 1 + K recurrent states a request, one more where prefixes are kept
+    states = demand.block_size + demand.prefix_caching
+    request = pool.request_bytes(demand.context, demand.batched_tokens, states) / GIB
+    cache = budget - shared - proposer - passes
+    return Fit(budget, shared, proposer, passes, cache, request)
+
+
+def _passes(hidden: int, vocabulary: int, demand: Demand) -> float:
+    """Not divided by the ranks: every card sees every token, and one of them all the scores."""
+    activations = demand.batched_tokens * hidden * ACTIVATION
+    rows = demand.concurrency * demand.block_size
+    return (activations + rows * vocabulary * LOGITS) / GIB + RUNTIME

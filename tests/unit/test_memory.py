@@ -1,0 +1,59 @@
+"""The fit estimate against vLLM 0.26.0's own reports on an H200 (2026-11-28)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dflash_deploy.memory import Demand, fit
+from dflash_deploy.registry import load
+
+REGISTRY = load(user=False)
+EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+SEEN = json.loads((EVIDENCE / "2026-11-28-h200-vllm-0.26.0-cache.json").read_text())["runs"]
+WITH_DRAFT = [run for run in SEEN if run["draft_tokens"] and run["weights_gib"]]
+H200 = 139.80
+
+
+def asked(run) -> Demand:
+    return Demand(context=run["context"], concurrency=64, block_size=run["draft_tokens"] + 1,
+                  batched_tokens=run["batched_tokens"])  # fmt: skip
+
+
+def estimate(name: str, demand: Demand, card: float = H200):
+    entry = REGISTRY.find(name)
+    return fit(entry.target, entry.target.weights[0], entry.model.drafts[0], card, demand)
+
+
+@pytest.mark.parametrize("run", WITH_DRAFT, ids=[run["model"] for run in WITH_DRAFT])
+def test_weights_cache_and_concurrency_are_within_five_percent(run) -> None:
+    found = estimate(run["model"], asked(run))
+    assert found.target + found.draft == pytest.approx(run["weights_gib"], rel=0.05)
+    assert found.cache == pytest.approx(run["kv_cache_gib"], rel=0.05)
+    assert found.requests == pytest.approx(run["maximum_concurrency"], rel=0.05)
+
+
+DEMAND = Demand(context=32768, concurrency=64, block_size=16, batched_tokens=9088)
+
+
+def test_a_small_card_does_not_hold_it_and_two_do() -> None:
+    assert not estimate("qwen3-8b", DEMAND, card=23.7).fits
+    assert estimate("qwen3-8b", replace(DEMAND, ranks=2), card=23.7).fits
+
+
+def test_what_makes_room() -> None:
+    plain = estimate("qwen3.5-27b", DEMAND)
+    assert estimate("qwen3.5-27b", replace(DEMAND, kv_dtype="fp8")).requests > plain.requests
+    assert estimate("qwen3.5-27b", replace(DEMAND, context=8192)).requests > plain.requests
+    assert estimate("qwen3.5-27b", replace(DEMAND, block_size=8)).requests > plain.requests
+    assert estimate("qwen3.5-27b", replace(DEMAND, prefix_caching=True)).requests < plain.requests
+
+
+def test_an_unknown_size_is_no_estimate() -> None:
+    entry = REGISTRY.find("qwen3-8b")
+    unknown = msgspec.structs.replace(entry.target.weights[0], gib=None)
+    assert fit(entry.target, unknown, entry.model.drafts[0], H200, DEMAND) is None
