@@ -16,15 +16,16 @@ def published_table(
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Header and rows. A cell is a speed-up over plain decoding, or tokens a second.
 
-    `bars` adds one a row, for its first load: as long as the number is large in this table.
+    `bars` adds one a row, for its first load: as long as the number is large in this table. A row
+    alone has nothing to be compared with, and gets none.
     """
-    loads = sorted({row.concurrency or 0 for row in evidence.results if _gain(row)})
+    loads = sorted({_load(row) for row in evidence.results if _gain(row)})
     groups: dict[tuple[str, int | None], list[Measurement]] = {}
     for row in evidence.results:
         groups.setdefault((row.task, row.block_size or evidence.block_size), []).append(row)
     header = ["TASK", "BLOCK", "ACCEPTED", *(f"AT {load}" if load else "GAIN" for load in loads)]
     rows = [_row(task, block, found, loads) for (task, block), found in groups.items()]
-    if bars:
+    if bars and len(rows) > 1:
         lengths = _lengths(groups.values())
         longest = max(lengths, default=0)
         rows = [(*row, bar(length, longest)) for row, length in zip(rows, lengths, strict=True)]
@@ -44,27 +45,40 @@ def _lengths(groups: Iterable[list[Measurement]]) -> list[float]:
     """What the bars show, the same quantity in every row: gains, else tokens a second, else
     accepted tokens; each at the row's lowest load, and 0 where a row has none.
     """
-    ordered = [sorted(rows, key=lambda row: row.concurrency or 0) for rows in groups]
-    for quantity in ("speedup", "tokens_per_second", "acceptance_length"):
-        found = [
-            next((value for row in rows if (value := getattr(row, quantity))), 0.0)
-            for rows in ordered
-        ]
+    ordered = [sorted(rows, key=_load) for rows in groups]
+    quantities = (speedup, lambda row: row.tokens_per_second, lambda row: row.acceptance_length)
+    for quantity in quantities:
+        found = [next((value for row in rows if (value := quantity(row))), 0.0) for rows in ordered]
         if any(found):
             return found
     return [0.0] * len(ordered)
 
 
+def speedup(row: Measurement) -> float | None:
+    """Over plain decoding: as published, or from the two rates that were."""
+    if row.speedup is not None:
+        return row.speedup
+    if row.tokens_per_second and row.baseline_tokens_per_second:
+        return round(row.tokens_per_second / row.baseline_tokens_per_second, 2)
+    return None
+
+
+def _load(row: Measurement) -> int:
+    return row.concurrency or 0
+
+
 def _row(
     task: str, block: int | None, rows: list[Measurement], loads: list[int]
 ) -> tuple[str, ...]:
-    accepted = next((row.acceptance_length for row in rows if row.acceptance_length), None)
-    gains = {row.concurrency or 0: _gain(row) for row in rows if _gain(row)}
+    by_load = sorted(rows, key=_load)
+    accepted = next((row.acceptance_length for row in by_load if row.acceptance_length), None)
+    gains = {_load(row): _gain(row) for row in rows if _gain(row)}
     cells = [gains.get(load, "") for load in loads]
     return (task, f"{block or ''}", f"{accepted:g}" if accepted else "", *cells)
 
 
 def _gain(row: Measurement) -> str:
-    if row.speedup is not None:
-        return f"{row.speedup:g}x"
+    gain = speedup(row)
+    if gain is not None:
+        return f"{gain:g}x"
     return f"{row.tokens_per_second:g}/s" if row.tokens_per_second else ""

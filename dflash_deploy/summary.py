@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from dflash_deploy.choose import highest_floor
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.registry import Entry
-from dflash_deploy.schema import Draft, EngineName, Evidence, Measurement, Status, When
+from dflash_deploy.schema import (
+    Draft,
+    EngineName,
+    Evidence,
+    Measurement,
+    Recipe,
+    Status,
+    When,
+)
 from dflash_deploy.status import status
 
 
@@ -21,10 +30,31 @@ def matches(entry: Entry, query: str, engine: str | None) -> bool:
     return engine is None or engine in engine_statuses(entry)
 
 
-def engine_statuses(entry: Entry) -> dict[EngineName, Status]:
-    """Each engine that some recipe is for, in the registry's order of preference."""
+def order(entry: Entry) -> tuple[Any, ...]:
+    """What can be served first, then by family and name, with 8b before 14b."""
+    return (entry.model.unservable is not None, _natural(entry.target.family), _natural(entry.name))
+
+
+def _natural(name: str) -> list[tuple[float, str]]:
+    parts = re.split(r"(\d+(?:\.\d+)?)", name.lower())
+    return [(float(part), "") if i % 2 else (-1, part) for i, part in enumerate(parts)]
+
+
+def meant(entry: Entry, model: str) -> Draft | None:
+    """The draft that MODEL is the hub id of, else the entry's first; None: it has none."""
+    named = [draft for draft in entry.model.drafts if draft.id.lower() == model.lower()]
+    return next(iter(named or entry.model.drafts), None)
+
+
+def engine_statuses(entry: Entry, draft: Draft | None = None) -> dict[EngineName, Status]:
+    """Each engine that some recipe is for, in the registry's order of preference.
+
+    With a draft: that some recipe with this draft is for.
+    """
     found: dict[EngineName, Status] = {}
     for recipe in entry.model.recipes:
+        if draft is not None and entry.draft(recipe.draft) != draft:
+            continue
         if recipe.when.engine:  # the first draft's recipes come before those of further drafts
             found.setdefault(recipe.when.engine, status(entry, recipe))
     return found
@@ -62,6 +92,7 @@ def summarise(entry: Entry, engines: Mapping[str, Engine]) -> dict[str, Any]:
     drafts = entry.model.drafts
     return {
         "name": entry.name,
+        "family": entry.target.family,
         "target": entry.id,
         "aliases": entry.model.aliases,
         "drafts": [
@@ -74,7 +105,8 @@ def summarise(entry: Entry, engines: Mapping[str, Engine]) -> dict[str, Any]:
         "unservable": entry.model.unservable,
         "best_speedup": found and {"task": found[0].task, "concurrency": found[0].concurrency,
                                    "speedup": found[0].speedup, "gpu": found[1].gpu,
-                                   "engine": found[1].engine},
+                                   "engine": found[1].engine, "version": found[1].version,
+                                   "date": found[1].date},
         "layer": entry.layer,
     }  # fmt: skip
 
@@ -92,3 +124,14 @@ def conditions(when: When) -> str:
     if when.thinking:
         parts.append(f"thinking {when.thinking}")
     return ", ".join(parts)
+
+
+def values(recipe: Recipe) -> str:
+    """What a recipe decides, in words; empty where it leaves everything to the engine."""
+    decided = (
+        ("blocks of", recipe.block_size), ("target on", recipe.attention_backend),
+        ("draft on", recipe.draft_attention_backend), ("KV cache", recipe.kv_dtype),
+        ("at most", recipe.max_concurrency and f"{recipe.max_concurrency} at once"),
+        ("memory fraction", recipe.memory_fraction),
+    )  # fmt: skip
+    return ", ".join([f"{name} {value}" for name, value in decided if value] + recipe.flags)

@@ -8,11 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from dflash_deploy.errors import DFlashError
+
+Style = Literal["", "bold", "dim"]
+WIDEST = 100
+"""Columns of a paragraph at most: longer lines are hard to follow."""
+_WIDE_ENOUGH = 60
+"""Columns of a terminal where text stands behind its labels."""
+_NARROWEST = 20
+"""Columns that a wrapped cell needs to be readable."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,8 @@ class Column:
     title: str
     right: bool = False
     wrap: bool = False
+    extra: bool = False
+    """Left out where there is no room for it."""
 
 
 def text(line: str = "") -> None:
@@ -46,16 +56,37 @@ def _data(part: str) -> None:
         ) from error
 
 
-def paragraph(line: str, *, indent: int = 0) -> None:
-    """A sentence or two, broken between words on a terminal and left whole in a pipe."""
-    if on_screen():
-        import shutil
-        import textwrap
+def paragraph(line: str, *, indent: int = 0, label: str = "", style: Style = "") -> None:
+    """A sentence or two, broken between words on a terminal and left whole in a pipe.
 
-        width = shutil.get_terminal_size().columns
-        width -= indent
-        line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-    text("\n".join(" " * indent + part for part in line.splitlines()))
+    Further lines stand under the first one, behind its `label` if there is room for that.
+    """
+    if label.isspace() and on_screen() and _columns() < _WIDE_ENOUGH:
+        indent, label = indent + 2, ""
+    for number, part in enumerate(_broken(label + line, indent, len(label))):
+        named = part.startswith(label) and number == 0
+        before, rest = (label, part[len(label) :]) if named else ("", part)
+        text(" " * indent + before + _styled(rest, style))
+
+
+def _broken(line: str, indent: int, hang: int) -> list[str]:
+    if not on_screen():
+        return [line]
+    import textwrap
+
+    room = min(_columns(), WIDEST) - indent
+    hang = hang if _columns() >= _WIDE_ENOUGH else min(hang, 2)
+    parts = textwrap.wrap(
+        line, max(room, 1), subsequent_indent=" " * hang,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return parts or [""]
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def fragment(part: str) -> None:
@@ -95,7 +126,13 @@ def on_screen() -> bool:
 
 def draws() -> bool:
     """Whether stdout shows more than letters: bars are for a terminal that knows them."""
-    return on_screen() and os.environ.get("TERM") != "dumb"
+    if not on_screen() or os.environ.get("TERM") == "dumb":
+        return False
+    try:
+        "█".encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def note(line: str = "") -> None:
@@ -139,20 +176,76 @@ def error(problem: DFlashError, *, as_json: bool) -> None:
         note("\nhint: " + problem.hint)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    if on_screen():
+def table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, dim: Collection[int] = ()
+) -> None:
+    """Aligned columns. On a terminal too narrow for them, a few lines for each row.
+
+    `dim`: numbers of rows that matter less.
+    """
+    columns, rows, widths = _fitting(columns, rows)
+    if not on_screen() or _total(widths) <= _columns():
+        _aligned(columns, rows, widths, dim)
+    elif _total(_least(columns, widths)) <= _columns():
         _rich_table(columns, rows)
-        return
-    widths = [
-        max(len(line[i]) for line in (tuple(c.title for c in columns), *rows))
-        for i in range(len(columns))
+    else:
+        _records(columns, rows)
+
+
+def _fitting(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[Column], Sequence[Sequence[str]], list[int]]:
+    """Leave out the `extra` columns if there is no room for all."""
+    lines = [[column.title for column in columns], *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    kept = [i for i, column in enumerate(columns) if not column.extra]
+    if not on_screen() or len(kept) == len(columns) or _total(widths) <= _columns():
+        return columns, rows, widths
+    fewer = [[row[i] for i in kept] for row in rows]
+    return [columns[i] for i in kept], fewer, [widths[i] for i in kept]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _least(columns: Sequence[Column], widths: Sequence[int]) -> list[int]:
+    return [
+        min(width, _NARROWEST) if column.wrap else width
+        for column, width in zip(columns, widths, strict=True)
     ]
-    for line in (tuple(column.title for column in columns), *rows):
+
+
+def _aligned(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    dim: Collection[int],
+) -> None:
+    for number, line in enumerate([[column.title for column in columns], *rows], -1):
         cells = [
             cell.rjust(width) if column.right else cell.ljust(width)
             for column, cell, width in zip(columns, line, widths, strict=True)
         ]
-        text("  ".join(cells).rstrip())
+        style: Style = "bold" if number < 0 else "dim" if number in dim else ""
+        text(_styled("  ".join(cells).rstrip(), style))
+
+
+def _records(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Each row by itself: its first cell, then what else there is, with the columns' titles."""
+    for row in rows:
+        paragraph(row[0], style="bold")
+        line = ""
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            if not column.title or cell in ("", "-"):
+                continue
+            pair = f"{column.title}: {cell}"
+            if line and len(line) + 2 + len(pair) > _columns() - 2:
+                paragraph(line, indent=2)
+                line = ""
+            line = f"{line}  {pair}" if line else pair
+        if line:
+            paragraph(line, indent=2)
 
 
 def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -173,7 +266,12 @@ def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def bold(part: str) -> str:
-    return _paint(part, "1", stream=sys.stdout)
+    return _styled(part, "bold")
+
+
+def _styled(part: str, style: Style) -> str:
+    codes = {"bold": "1", "dim": "2"}
+    return _paint(part, codes[style], stream=sys.stdout) if style and part else part
 
 
 def _paint(part: str, code: str, *, stream: TextIO | None = None) -> str:

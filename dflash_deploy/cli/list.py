@@ -22,19 +22,20 @@ def list_models(
 ) -> None:
     """List the supported targets with their drafts and best published speed-up."""
     from dflash_deploy.registry import load
-    from dflash_deploy.summary import matches, summarise
+    from dflash_deploy.summary import matches, order, summarise
 
     known = load(registry)
     wanted = engine.value if engine else None
-    found = [entry for entry in known.entries.values() if matches(entry, query, wanted)]
-    found.sort(key=lambda entry: (bool(entry.model.unservable), entry.target.family, entry.name))
+    entries = known.entries.values()
+    found = sorted((each for each in entries if matches(each, query, wanted)), key=order)
     if json:
         _output.json({"models": [summarise(entry, known.engines) for entry in found]})
         return
     if not found:
         _output.note("no model matches; `dflash list` shows them all")
         return
-    _output.table(COLUMNS, [_row(entry) for entry in found])
+    idle = {number for number, entry in enumerate(found) if entry.model.unservable}
+    _output.table(COLUMNS, [_row(entry) for entry in found], dim=idle)
 
 
 COLUMNS = (

@@ -29,6 +29,19 @@ def test_list_filters_by_name_and_engine(dflash):
     assert "gpt-oss-20b" not in names
 
 
+def test_what_nothing_serves_is_listed_last(dflash):
+    rows = dflash.run("list").out.splitlines()[1:]
+    served = ["not servable" not in row for row in rows]
+    assert served == sorted(served, reverse=True)
+    assert False in served
+    assert all(row.split()[2:5] == ["-", "-", "-"] for row in rows if "not servable" in row)
+
+
+def test_list_finds_a_family(dflash):
+    listed = dflash.run("list", "nemotron-h", "--json").out
+    assert [model["family"] for model in json.loads(listed)["models"]] == ["nemotron-h"]
+
+
 def test_list_of_nothing_is_no_error(dflash):
     listed = dflash.run("list", "no-such-model")
     assert (listed.code, listed.out) == (0, "")
@@ -41,6 +54,55 @@ def test_show_holds_the_published_table(dflash):
     assert "8.59" in shown.out
     assert "5.8x" in shown.out
     assert "embeddings" in shown.out
+    assert shown.err == ""
+    assert not set(shown.out) & set("█▏\x1b")  # a pipe gets letters
+
+
+def test_show_of_a_draft_is_about_that_draft(dflash):
+    drafts = ("meta-models/Muse-Glimmer-30B-assistant", "z-lab/Muse-Glimmer-30B-DFlash2")
+    for draft, other in (drafts, drafts[::-1]):
+        shown = dflash.run("show", draft.lower()).out
+        assert shown.index(f"\n{draft}\n") < shown.index(f"\n{other}\n")
+        assert f"dflash show {other}" in shown
+        assert ("vllm-assistant" in shown) == draft.endswith("assistant")
+        assert ("240/s" in shown or "3.49x" in shown) == draft.endswith("assistant")
+
+
+def test_show_says_from_when_an_engine_serves_it_and_why_another_does_not(dflash):
+    shown = dflash.run("show", "qwen3.5-27b").out
+    assert "vllm from 0.26.0: untested" in shown
+    assert "vllm-project/vllm#40898" in shown  # where that is from
+    assert "transformers: no recipe" in shown
+    assert "cannot be rolled back" in shown
+
+
+def test_show_of_what_nothing_serves_says_why_and_offers_nothing(dflash):
+    for model in ("qwen3-14b", "JonasLoos/Qwen3.8-27B-DFlash2-b32"):
+        shown = dflash.run("show", model)
+        assert shown.code == 0
+        assert "  unserved  " in shown.out
+        assert "ENGINES" not in shown.out
+        assert "RECIPES" not in shown.out
+
+
+def test_show_as_json_has_what_follows_from_the_rules(dflash):
+    shown = json.loads(dflash.run("show", "gemma-4-31b", "--json").out)
+    assert {"name", "target", "aliases", "drafts", "engines", "floors", "best_speedup", "layer",
+            "files", "entry"} <= set(shown)  # fmt: skip
+    vllm = shown["served"]["vllm"]
+    assert (shown["draft"], vllm["status"]) == ("z-lab/gemma-4-31B-it-DFlash", "degraded")
+    assert vllm["first_release"]["version"] == shown["floors"]["vllm"] == "0.26.0"
+    assert {"gemma-scale", "request-limits"} <= {item["rule"] for item in vllm["limits"]}
+    unread = json.loads(dflash.run("show", "asf0/Qwen3.8-27B-DFlash", "--json").out)
+    assert (unread["draft"], unread["served"]) == ("asf0/Qwen3.8-27B-DFlash", {})
+
+
+def test_show_says_which_file_an_overlay_is(dflash, tmp_path):
+    file = tmp_path / "mine" / "models" / "me" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("extends: openai/gpt-oss-20b\naliases: [ours]\n")
+    shown = dflash.run("show", "ours", "--registry", str(tmp_path / "mine")).out
+    assert str(file) in shown
 
 
 def test_plan_prints_a_command_that_a_shell_splits_into_the_plans_argv(dflash):

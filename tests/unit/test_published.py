@@ -35,6 +35,24 @@ def test_a_gain_without_a_load_has_its_own_column() -> None:
     assert (header[-1], rows[0][-1]) == ("GAIN", "2.4x")
 
 
+def test_two_rates_are_a_gain_and_one_alone_is_not() -> None:
+    both = row(concurrency=1, tokens_per_second=120.3, baseline_tokens_per_second=56.3)
+    alone = row("mbpp", concurrency=1, tokens_per_second=50)
+    assert [cells[-1] for cells in published_table(evidence(both, alone))[1]] == ["2.14x", "50/s"]
+
+
+def test_the_length_of_the_lowest_load_is_shown() -> None:
+    _, rows = published_table(evidence(
+        row(concurrency=32, acceptance_length=8.62), row(concurrency=1, acceptance_length=8.59),
+    ))  # fmt: skip
+    assert rows == [("gsm8k", "16", "8.59")]
+
+
+def test_a_row_alone_has_no_bar() -> None:
+    header, rows = published_table(evidence(row(speedup=2.0)), bars=True)
+    assert len(header) == len(rows[0]) == 4
+
+
 def test_bars_show_one_quantity_and_nothing_where_it_is_missing() -> None:
     _, rows = published_table(
         evidence(row(speedup=2.0, acceptance_length=9), row("mbpp", speedup=1.0),
