@@ -59,7 +59,7 @@ def context_is_above_draft(at: Situation) -> bool:
 
 def draft_heads_do_not_divide(at: Situation) -> bool:
     """Query heads divide by the ranks; KV heads divide, or every rank holds a copy of one."""
-    ranks = at.tensor_parallel
+    ranks = max(at.tensor_parallel, 1)
     for layers in at.draft.layers if at.draft else []:
         if layers.heads and layers.heads % ranks:
             return True
@@ -78,7 +78,7 @@ def draft_is_in_several_groups(at: Situation) -> bool:
         return False
     if any(run.kind != "mla" and not run.head_dim for run in at.draft.layers):
         return False
-    pool = layout(at.target.layers, at.draft.layers, ranks=at.tensor_parallel, element=2)
+    pool = layout(at.target.layers, at.draft.layers, ranks=max(at.tensor_parallel, 1), element=2)
     return pool.draft_groups > 1
 
 

@@ -43,7 +43,8 @@ def check_foreign(entry: Entry, registry: Registry) -> None:
     if entry.layer == "shipped":
         return
     for problem in problems([entry], registry.engines):
-        raise RegistryError(str(problem), hint="dflash registry check")
+        folder = problem.file.partition("/models/")[0]
+        raise RegistryError(str(problem), hint=f"dflash registry check {folder}")
 
 
 def check_servable(entry: Entry, named: Draft | None) -> None:

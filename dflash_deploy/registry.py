@@ -237,9 +237,15 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
 
 def _index_names(entries: Iterable[Entry]) -> dict[str, str]:
     names: dict[str, str] = {}
+    known: dict[str, Entry] = {}
     for entry in entries:
+        known[entry.id] = entry
         for name in (entry.id, *entry.model.aliases, *(draft.id for draft in entry.model.drafts)):
             owner = names.setdefault(name.lower(), entry.id)
             if owner != entry.id:
-                raise RegistryError(f"{entry.files[0]}: `{name}` already names {owner}")
+                first = known[owner]
+                blamed, other = (entry, first) if entry.layer != "shipped" else (first, entry)
+                raise RegistryError(
+                    f"{blamed.files[0]}: `{name}` already names {other.id}", hint="another alias"
+                )
     return names

@@ -44,6 +44,7 @@ from dflash_deploy.schema import (
     Draft,
     Recipe,
     Status,
+    Weights,
 )
 from dflash_deploy.situation import Situation, settings_of
 from dflash_deploy.status import status
@@ -91,7 +92,8 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=tuple(rejected),
         warnings=(*cautions(entry, engine, version, request),
-                  *terms(entry, draft, seen, request),
+                  *terms(entry, draft, seen, request, weights),
+                  *short_queue(recipe, request),
                   *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip
 
@@ -141,10 +143,25 @@ def cautions(entry: Entry, engine: Engine, version: Version, request: Request) -
             yield caution.message
 
 
-def terms(entry: Entry, draft: Draft, seen: Status, request: Request) -> Iterator[str]:
+def short_queue(recipe: Recipe, request: Request) -> Iterator[str]:
+    """A load that nobody stated was taken for a low one, while the server admits more."""
+    most = recipe.when.concurrency_at_most
+    if most and request.concurrency is None:
+        yield (
+            f"recipe {recipe.name} is for at most {most} requests at once:"
+            " --concurrency says how many you expect"
+        )
+
+
+def terms(
+    entry: Entry, draft: Draft, seen: Status, request: Request, weights: Weights
+) -> Iterator[str]:
     """What is not known of the pair, and what its licences ask: said before anything is fetched."""
     if seen == "untested":
-        yield f"{entry.name} on {request.engine} is untested: no figures are published or measured"
+        yield (
+            f"{entry.name} with {weights.name} weights on {request.engine} is untested: no figures"
+            " are published or measured"
+        )
     for name, licensed in ((entry.id, entry.target), (draft.id, draft)):
         if licensed.gated:
             yield f"{name} is gated: accept its licence on the hub and set HF_TOKEN"

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from packaging.version import Version
 
@@ -50,6 +50,20 @@ def problems(entries: Iterable[Entry], engines: Mapping[str, Engine]) -> list[Pr
         for check in _CHECKS
         for where, message in check(entry, engines)
     ]
+
+
+def misplaced(folder: Path) -> list[Problem]:
+    """Files of a registry folder that look like entries and are never read as such."""
+    message = "is not read: entries are models/<owner>/<name>.yaml"
+    return [
+        Problem(str(path), "path", message)
+        for path in sorted(folder.rglob("*.y*ml"))
+        if path.suffix in (".yaml", ".yml")
+        and path.relative_to(folder).parts[0] not in ("engines", "gpus.yaml")
+        and (path.suffix == ".yml" or not path.is_file()
+             or len(path.relative_to(folder).parts) != 3
+             or path.relative_to(folder).parts[0] != "models")
+    ]  # fmt: skip
 
 
 def _check_parts(entry: Entry, _: Mapping[str, Engine]) -> _Found:

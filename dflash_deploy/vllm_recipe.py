@@ -101,8 +101,10 @@ def dflash_modes(document: Any) -> Iterator[Mode]:
             yield Mode(str(name), config, tuple(_flat(others)))
 
 
-def as_recipe(plan: Plan, entry: Entry) -> dict[str, Any]:
+def as_recipe(plan: Plan, entry: Entry, least: str | None = None) -> dict[str, Any]:
     """A plan for vLLM as a recipe of theirs; `imported` reads the same values back.
+
+    `least` is the first release that serves the pair; the plan's own where it is not known.
 
     Raises Unsupported for a plan of another engine.
     """
@@ -124,7 +126,7 @@ def as_recipe(plan: Plan, entry: Entry) -> dict[str, Any]:
         },
         "model": {
             "model_id": plan.model,
-            "min_vllm_version": plan.version,
+            "min_vllm_version": least or plan.version,
             "parameter_count": target.parameters,
             "context_length": target.context,
             "base_args": list(_flat(item for item in given if item.flag not in own)),
@@ -181,7 +183,8 @@ def _recipe(
     """Engine-neutral values of a mode, and the arguments that were not taken over."""
     tokens = mode.config.get("num_speculative_tokens")
     if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
-        raise RegistryError(f"{source}: mode {mode.name} does not say num_speculative_tokens")
+        said = f"{tokens!r} is no number of tokens" if tokens is not None else "it is not said"
+        raise RegistryError(f"{source}: mode {mode.name}: num_speculative_tokens: {said}")
     meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
     values: dict[str, Any] = {}
     flags: list[str] = []
@@ -236,6 +239,6 @@ def _flat(given: Any) -> Iterator[str]:
 def _json(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -55,6 +55,8 @@ def main(argv: list[str]) -> int:
         return _report(Interrupted("interrupted"), argv)
     except DFlashError as error:
         return _report(error, argv)
+    except OSError as error:  # the help of typer, on a disk that is full
+        return _report(DFlashError(f"the output cannot be written: {error.strerror}"), argv)
     return int(code or 0)
 
 

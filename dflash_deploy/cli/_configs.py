@@ -70,6 +70,8 @@ def from_folder(folder: Path, given: str | None) -> Source:
     if not HUB_ID.fullmatch(named):
         raise UsageError(f"`{named}` is no hub id", hint="--id OWNER/NAME")
     try:
+        if not (path / CONFIG).is_file():
+            raise FileNotFoundError(2, "no such file", str(path / CONFIG))
         data = (path / CONFIG).read_bytes()
     except OSError as error:
         raise UsageError(

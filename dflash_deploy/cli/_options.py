@@ -39,7 +39,7 @@ HostOpt = Annotated[str, typer.Option(envvar="DFLASH_HOST", help="Address to lis
 PortOpt = Annotated[int | None, typer.Option(min=1, max=65535, help="Default: 8000, SGLang 30000.")]
 BlockOpt = Annotated[int | None, typer.Option(help="Tokens a block; at most what was trained.")]
 ConcurrencyOpt = Annotated[
-    int | None, typer.Option(min=1, help="Requests in flight that you expect at most.")
+    int | None, typer.Option(min=1, max=65536, help="Requests in flight that you expect at most.")
 ]
 ContextOpt = Annotated[int | None, typer.Option(min=1, help="Prompt plus answer, in tokens.")]
 TensorOpt = Annotated[

@@ -10,7 +10,7 @@ import typer
 
 from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
-from dflash_deploy.errors import DFlashError, UsageError
+from dflash_deploy.errors import DFlashError, UnknownModel, UsageError
 
 if TYPE_CHECKING:
     from dflash_deploy.explain.report import Report
@@ -54,15 +54,24 @@ def explain(
         )
     if json:
         _output.json({"commands": [_document(report) for report in made]})
-        return
-    for report in made:
-        _show(report)
+    else:
+        for report in made:
+            _show(report)
+    if any(report.unknown for report in made):
+        raise typer.Exit(UnknownModel.exit_code)
 
 
 def _text(file: Path) -> str:
+    from dflash_deploy.explain.shell import LARGEST
+
+    most = 4 * LARGEST + 1  # bytes of UTF-8; what is longer is refused, not read
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return data.decode("utf-8")
+        if str(file) == "-":
+            data = sys.stdin.buffer.read(most)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(most)
+        return data.decode("utf-8", errors="strict" if len(data) < most else "replace")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}", hint="--file, a text file") from error
 
@@ -73,19 +82,20 @@ def _show(report: Report) -> None:
         rows = [(item.verdict, item.part, item.message) for item in report.findings]
         _output.table(COLUMNS, rows)
     if isinstance(report.right, DFlashError):
-        _output.text("  no right command: " + report.right.message)
+        _output.paragraph(f"no right command: {report.refused}", indent=2)
         if report.right.hint:
-            _output.text("  hint: " + report.right.hint)
+            _output.paragraph("hint: " + report.right.hint, indent=2)
     elif report.right_text:
-        _output.text(_output.bold("the right one:"))
+        release = f", for {report.right.engine} {report.right.version}" if report.right else ""
+        _output.text(_output.bold(f"the right one{release}:"))
         _output.text(report.right_text)
     _output.text()
 
 
 def _document(report: Report) -> dict[str, Any]:
-    refused = report.right.message if isinstance(report.right, DFlashError) else None
+    plan = None if isinstance(report.right, DFlashError) else report.right
     return {
         "kind": report.kind, "engine": report.engine, "engine_version": report.version,
-        "target": report.target, "findings": report.findings,
-        "right": report.right_text, "refused": refused,
+        "target": report.target, "findings": report.findings, "right": report.right_text,
+        "right_version": plan.version if plan else None, "refused": report.refused,
     }  # fmt: skip

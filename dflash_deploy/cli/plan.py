@@ -56,8 +56,11 @@ def plan(
         return
     if form is Format.vllm_recipe:
         from dflash_deploy.render import vllm_recipe
+        from dflash_deploy.summary import floors
 
-        _output.text(vllm_recipe.render(made, known.find(made.model)))
+        entry = known.find(made.model)
+        least = floors(entry, entry.draft(made.draft.id), known.engines).get(made.engine)
+        _output.text(vllm_recipe.render(made, entry, least))
         return
     from dflash_deploy.render.command import render
 

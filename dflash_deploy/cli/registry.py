@@ -28,7 +28,7 @@ def check(
 ) -> None:
     """Validate every entry of every layer; exit 3 if one is wrong."""
     from dflash_deploy.registry import load
-    from dflash_deploy.validate import problems
+    from dflash_deploy.validate import misplaced, problems
 
     if folder is not None and folder.is_dir() and not any(folder.glob("models/**/*.yaml")):
         raise RegistryError(
@@ -36,7 +36,10 @@ def check(
             hint="see templates/overlay.yaml for one to start from",
         )
     registry = load(folder)
-    found = problems(registry.entries.values(), registry.engines)
+    found = [
+        *(misplaced(folder) if folder else ()),
+        *problems(registry.entries.values(), registry.engines),
+    ]
     if json:
         _output.json({"entries": len(registry.entries), "problems": found})
     else:
@@ -85,7 +88,8 @@ def import_recipe(
         return
     _output.text(text.rstrip("\n") if show else str(path))
     if not show:
-        _output.note(f"next: dflash plan {made.target} --engine vllm")
+        where = f" --registry {registry}" if registry else ""
+        _output.note(f"next: dflash plan {made.target} --engine vllm{where}")
 
 
 @app.command("add")

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dflash_deploy.errors import DFlashError
-from dflash_deploy.explain.judge import Judged, judge
+from dflash_deploy.errors import DFlashError, UnknownModel, UsageError
+from dflash_deploy.explain.install import install_line, judge_install
+from dflash_deploy.explain.judge import judge
+from dflash_deploy.explain.judged import Judged
 from dflash_deploy.explain.others import (
-    install_line,
     judge_alone,
     judge_benchmark,
-    judge_install,
     named_model,
     preferred_engine,
 )
 from dflash_deploy.explain.read import Command, read
 from dflash_deploy.explain.right import plan_for, right_plan
+from dflash_deploy.explain.secret import shown
 from dflash_deploy.explain.serving import serving
 from dflash_deploy.explain.shell import Words
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan
 from dflash_deploy.registry import Registry
 from dflash_deploy.render.command import render
+
+MOST_COMMANDS = 200
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,20 @@ class Report:
     findings: tuple[Judged, ...]
     engine: str | None = None
     version: str | None = None
+    """The release that the command was judged for."""
     target: str | None = None
     right: Plan | DFlashError | None = None
     right_text: str | None = None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the model is in no registry."""
+        return isinstance(self.right, UnknownModel)
+
+    @property
+    def refused(self) -> str | None:
+        """Why there is no right command."""
+        return shown(self.right.message) if isinstance(self.right, DFlashError) else None
 
 
 def reports(
@@ -42,40 +57,47 @@ def reports(
     """A report for every command that has to do with DFlash, in order.
 
     Variables exported before a server's command belong to it.
+    Raises UsageError for a release that is none, and for words that are no command.
     """
-    made: list[Report] = []
+    found = list(_with_exports(filter(None, map(read, commands))))
+    if len(found) > MOST_COMMANDS:
+        raise UsageError(
+            f"over {MOST_COMMANDS} commands in one text", hint="a part of it, in a file of its own"
+        )
+    made = (_report(command, registry, version, hardware) for command in found)
+    return [report for report in made if report is not None]
+
+
+def _with_exports(commands: Iterator[Command]) -> Iterator[Command]:
     env: dict[str, str] = {}
     optional: dict[str, str] = {}
-    for words in commands:
-        command = read(words)
-        if command is None:
-            continue
+    for command in commands:
         if command.kind == "variables":
             env |= command.env
             optional |= command.optional_env
-            continue
-        if command.kind == "serve":
-            command = replace(command, env=env | command.env, optional_env=optional)
+        elif command.kind == "serve":
+            yield replace(command, env=env | command.env, optional_env=optional)
             env, optional = {}, {}
-        made.append(_report(command, registry, version, hardware))
-    return made
+        else:
+            yield command
 
 
 def _report(
     command: Command, registry: Registry, version: str | None, hardware: Hardware
-) -> Report:
+) -> Report | None:
+    """None for an install line of other packages."""
     if command.kind == "serve":
         return _served(command, registry, version, hardware)
     if command.kind == "install":
-        found = tuple(judge_install(command, registry))
-        return Report("an install line", "install", found,
-                      right_text=install_line(command, registry))  # fmt: skip
+        found = _legible(judge_install(command, registry))
+        line = install_line(command, registry)
+        return Report("an install line", "install", found, right_text=line) if found else None
     judged = judge_alone if command.kind == "run-alone" else judge_benchmark
     title = "a model run by itself" if command.kind == "run-alone" else "a benchmark"
     model, engine = named_model(command), preferred_engine(command, registry)
     right = plan_for(registry, model, engine, hardware) if model else None
-    return Report(title, command.kind, tuple(judged(command, registry)), engine, None, model,
-                  right, _text(right))  # fmt: skip
+    return Report(title, command.kind, _legible(judged(command, registry)), engine, None,
+                  shown(model) or None, right, _text(right))  # fmt: skip
 
 
 def _served(
@@ -86,8 +108,13 @@ def _served(
     title = f"a server of {seen.name}, judged for {seen.name} {seen.version}"
     if hardware.cards:
         title += f" on {hardware}"
-    return Report(title, "serve", tuple(judge(seen)), seen.name, str(seen.version), seen.target,
+    target = shown(seen.target) if seen.target else None
+    return Report(title, "serve", tuple(judge(seen, right)), seen.name, str(seen.version), target,
                   right, _text(right))  # fmt: skip
+
+
+def _legible(found: Iterator[Judged]) -> tuple[Judged, ...]:
+    return tuple(item.legible for item in found)
 
 
 def _text(right: Plan | DFlashError | None) -> str | None:

@@ -2,46 +2,50 @@
 
 from __future__ import annotations
 
-from dflash_deploy.errors import DFlashError
+from collections.abc import Iterator
+from dataclasses import replace
+
+import msgspec
+from packaging.version import Version
+
+from dflash_deploy.errors import DFlashError, EngineError
+from dflash_deploy.explain.judge import planned
+from dflash_deploy.explain.ruled import spoken_of
+from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.flag_tables import Given
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
 from dflash_deploy.request import Request
 from dflash_deploy.schema import EngineName
 
+API_KEY_ENV = "DFLASH_API_KEY"
+_OTHERWISE_SAID = frozenset(
+    {"--model", "--trust-remote-code", "--dtype", "--config", "--speculative-dflash-block-size",
+     "--speculative-eagle-topk", "--speculative-num-steps", "--spec-method", "--spec-model",
+     "--spec-tokens"}
+)  # fmt: skip
+"""What a plan says in its own way, or need not say."""
+
 
 def right_plan(serving: Serving) -> Plan | DFlashError:
     """The plan for the pair that a command names, or the reason why there is none.
 
-    Parallelism, address, context, load, KV dtype and a block the draft can do are kept; options
-    that the plan does not decide and that this release knows are passed on.
+    Parallelism, address, context, load, KV dtype, variables and a block the draft can do are
+    kept, unless a rule refuses them; options that the plan does not decide and that this release
+    knows are passed on. A release that cannot serve the pair gives way to the newest.
     """
-    entry = serving.entry
-    model = serving.draft.id if serving.draft else entry.id if entry else serving.target or ""
-    block, trained = serving.block_size, serving.draft.block_size if serving.draft else None
-    usable = block is not None and trained is not None and 2 <= block < trained
-    host = serving.settings.get("host", ("127.0.0.1",))
-    request = Request(
-        model=model,
-        engine=serving.name,
-        engine_version=str(serving.version),
-        host=host[0] if host else "127.0.0.1",
-        port=serving.number("port"),
-        block_size=block if usable else None,
-        concurrency=serving.number("concurrency"),
-        context=serving.number("context"),
-        tensor_parallel=serving.number("tensor_parallel"),
-        kv_dtype=serving.kv_dtype,
-        trust_remote_code=bool(entry and entry.target.remote_code == "required"),
-        engine_args=tuple(_kept(serving)),
-    )
-    return _made(serving.registry, request, serving.hardware)
+    made = _with_own_values(serving)
+    newest = Version(serving.engine.releases[-1].version)
+    if isinstance(made, EngineError) and serving.version != newest:
+        made = _with_own_values(serving.at(newest))
+    return made
 
 
-def plan_for(registry: Registry, model: str, engine: EngineName, hardware: Hardware) -> (
-    Plan | DFlashError
-):  # fmt: skip
+def plan_for(
+    registry: Registry, model: str, engine: EngineName, hardware: Hardware
+) -> Plan | DFlashError:
     """The plan for a model named outside a server's command."""
     return _made(registry, Request(model=model, engine=engine), hardware)
 
@@ -53,21 +57,98 @@ def _made(registry: Registry, request: Request, hardware: Hardware) -> Plan | DF
         return error
 
 
-def _kept(serving: Serving) -> list[str]:
-    """Options of the user's own that no plan decides: as written, if this release knows them."""
-    decided = {spelling.flag for spelling in serving.engine.spellings}
-    dropped = {"--model", "--trust-remote-code", "--api-key", "--admin-api-key", "--dtype",
-               "--speculative-dflash-block-size", "--speculative-eagle-topk",
-               "--speculative-num-steps", "--spec-method", "--spec-model",
-               "--spec-tokens"}  # fmt: skip
-    return [
-        word
-        for given in serving.given
-        if given.flag and given.known and given.flag not in decided | dropped
-        and not _wrong(given.row is not None and given.row.choices, given.words)
-        for word in (given.flag, *given.words)
-    ]  # fmt: skip
+def _with_own_values(serving: Serving) -> Plan | DFlashError:
+    request = _request(serving)
+    made = _made(serving.registry, request, serving.hardware)
+    if isinstance(made, Plan) and (memory := tuple(_memory(serving, made))):
+        request = replace(request, engine_args=(*request.engine_args, *memory))
+        made = _made(serving.registry, request, serving.hardware)
+    if isinstance(made, Plan):
+        made = msgspec.structs.replace(made, env=dict(_variables(serving)) | made.env)
+    return made
 
 
-def _wrong(choices: list[str] | bool | None, words: tuple[str, ...]) -> bool:
-    return isinstance(choices, list) and not set(words) <= set(choices)
+def _request(serving: Serving) -> Request:
+    entry, draft = serving.entry, serving.draft
+    refused = spoken_of(serving, "refuse")
+
+    def number(setting: str) -> int | None:
+        return None if setting in refused else serving.number(setting)
+
+    port = serving.number("port") or (
+        serving.command.container.port if serving.command.container else None
+    )
+    return Request(
+        model=draft.id if draft else entry.id if entry else serving.target or "",
+        engine=serving.name,
+        engine_version=str(serving.version),
+        host=_host(serving),
+        port=port if port and port < 1 << 16 else None,
+        block_size=_block(serving),
+        concurrency=number("concurrency"),
+        context=number("context"),
+        tensor_parallel=number("tensor_parallel"),
+        kv_dtype="auto" if "kv_dtype" in refused else serving.kv_dtype,
+        target_path=serving.target_path,
+        trust_remote_code=bool(entry and entry.target.remote_code == "required"),
+        api_key_env=API_KEY_ENV if _asks_for_key(serving) else None,
+        engine_args=tuple(word for given in _kept(serving, refused) for word in given),
+    )
+
+
+def _host(serving: Serving) -> str:
+    """Inside a container every address is meant, and outside the published port decides."""
+    said = serving.settings.get("host", ())
+    inside = serving.command.container is not None
+    plain = bool(said) and may_be_repeated(said[0]) and not inside
+    return said[0].strip("[]") if plain else "127.0.0.1"
+
+
+def _block(serving: Serving) -> int | None:
+    """The block that was said, if the draft can do it."""
+    said, trained = serving.said_block, serving.draft.block_size if serving.draft else None
+    return said if said and trained and 2 <= said <= trained else None
+
+
+def _asks_for_key(serving: Serving) -> bool:
+    in_argv = any(given.flag == "--api-key" for given in serving.given)
+    return in_argv or "VLLM_API_KEY" in serving.command.env
+
+
+def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """Options of the user's own that no plan decides, if this release knows them."""
+    decided = {spelling.flag for spelling in serving.engine.spellings} | _OTHERWISE_SAID
+    for given in serving.given:
+        if given.flag is None or not given.known or given.flag in decided | refused:
+            continue
+        if not is_secret_option(given.flag) and _is_right(given):
+            yield _written(given)
+
+
+def _is_right(given: Given) -> bool:
+    choices = given.row.choices if given.row else None
+    legible = all(may_be_repeated(word) for word in (given.as_written, *given.words))
+    return legible and (not choices or set(given.words) <= set(choices))
+
+
+def _written(given: Given) -> tuple[str, ...]:
+    """In full, but for a dotted option, which is as it was."""
+    option = given.as_written.partition("=")[0]
+    return (option if "." in option else given.flag or option, *given.words)
+
+
+def _memory(serving: Serving, plan: Plan) -> Iterator[str]:
+    """The user's own share of the card's memory, where the plan leaves it to the engine."""
+    if "memory_fraction" in planned(serving, plan):
+        return
+    for given in serving.given:
+        if serving.meaning(given.flag) == "memory_fraction" and given.known and _is_right(given):
+            yield from _written(given)
+
+
+def _variables(serving: Serving) -> Iterator[tuple[str, str]]:
+    """The user's own, but for secrets, dead switches and folders of a container."""
+    for name, value in serving.command.env.items():
+        dropped = is_secret_variable(name) or name in serving.dead_switches
+        if not dropped and not serving.is_inside(value) and may_be_repeated(value):
+            yield name, value

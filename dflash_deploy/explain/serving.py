@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from packaging.version import Version
 
 from dflash_deploy.choose import release_of
-from dflash_deploy.engine_schema import Engine
+from dflash_deploy.engine_schema import DeadSwitch, Engine
+from dflash_deploy.errors import UsageError
+from dflash_deploy.explain import speculation
 from dflash_deploy.explain.read import Command
 from dflash_deploy.flag_tables import Given, flag_table, parse
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.reach import within
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.schema import Draft, EngineName, KvDtype, Thinking
 from dflash_deploy.situation import Situation
@@ -22,6 +25,11 @@ from dflash_deploy.situation import Situation
 _KV: dict[str, KvDtype] = {
     "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "bf16": "bf16",
 }  # fmt: skip
+_COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kmgKMG])")
+_SCALES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+"""vLLM's own reading of `32k` and `32K`."""
+_COUNTED = frozenset({"context", "batched_tokens"})
+_ENDLESS = re.compile(r"\d{19,}")
 
 
 @dataclass(frozen=True)
@@ -34,36 +42,28 @@ class Serving:
     engine: Engine
     version: Version
     hardware: Hardware
-    given: tuple[Given, ...] = field(default=())
+    given: tuple[Given, ...] = ()
 
     @cached_property
     def meanings(self) -> dict[str, str]:
         return {spelling.flag: spelling.setting for spelling in self.engine.spellings}
 
-    def meaning(self, flag: str) -> str:
-        return self.meanings.get(flag, flag)
+    def meaning(self, flag: str | None) -> str:
+        return self.meanings.get(flag or "", flag or "")
 
     @cached_property
     def settings(self) -> dict[str, tuple[str, ...]]:
+        """What was said, by meaning; the last one wins."""
         found = {self.meaning(item.flag): item.words for item in self.given if item.flag}
+        for name in _COUNTED & found.keys():
+            found[name] = tuple(map(_counted, found[name]))
         backend = self.config.get("attention_backend")
         return found | ({"draft_attention_backend": (str(backend),)} if backend else {})
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """vLLM's speculative config, as one JSON or as dotted options."""
-        found: dict[str, Any] = {}
-        for item in self.given:
-            if item.flag != "--speculative-config" or not item.words:
-                continue
-            key = item.as_written.partition("=")[0].partition(".")[2]
-            found |= {key.replace("-", "_"): item.words[0]} if key else _as_dict(item.words[0])
-        short = {"--spec-method": "method", "--spec-model": "model",
-                 "--spec-tokens": "num_speculative_tokens"}  # fmt: skip
-        for item in self.given:
-            if item.flag in short and item.words:
-                found[short[item.flag]] = item.words[0]
-        return found
+        return speculation.config(self.given)
 
     @cached_property
     def target(self) -> str | None:
@@ -73,6 +73,12 @@ class Serving:
                 return item.words[0]
         return next((item.words[0] for item in self.given if item.flag is None), None)
 
+    @property
+    def target_path(self) -> str | None:
+        """The target, if it is a folder: a hub id has one slash, and starts with a letter."""
+        local = (self.target or "").startswith(("/", "./", "../", "~"))
+        return self.target if local else None
+
     @cached_property
     def draft_id(self) -> str | None:
         said = self.settings.get("draft", ()) or (self.config.get("model"),)
@@ -80,7 +86,9 @@ class Serving:
 
     @cached_property
     def entry(self) -> Entry | None:
-        found = self.registry.names.get((self.target or "").lower())
+        """By the target; for a folder, whose name says nothing, by the draft."""
+        known = self.draft_id if self.target_path else self.target
+        found = self.registry.names.get((known or "").lower())
         return self.registry.entries[found] if found else None
 
     @cached_property
@@ -106,16 +114,18 @@ class Serving:
         return bool(self.config.get("revision") or self.settings.get("draft_revision"))
 
     @cached_property
-    def block_size(self) -> int | None:
-        """Tokens of a block: vLLM says one less."""
+    def said_block(self) -> int | None:
+        """Tokens of a block as said: vLLM says one less."""
         if self.name == "vllm":
             tokens = str(self.config.get("num_speculative_tokens", ""))
             return int(tokens) + 1 if tokens.isdecimal() else None
-        other = self.settings.get("--speculative-dflash-block-size", ())
-        said = self.settings.get("block_size", other)
-        if said and said[0].isdecimal():
-            return int(said[0])
-        return self.draft.block_size if self.draft else None
+        return self.number("block_size") or self.number("--speculative-dflash-block-size")
+
+    @property
+    def block_size(self) -> int | None:
+        """As said; SGLang takes the draft's own where nobody did, vLLM does not."""
+        own = self.draft.block_size if self.draft and self.name == "sglang" else None
+        return self.said_block or own
 
     @cached_property
     def thinking(self) -> Thinking | None:
@@ -123,17 +133,26 @@ class Serving:
         modes = self.entry.target.thinking if self.entry else None
         if modes is None:
             return None
-        said = _as_dict(next(iter(self.settings.get("template_defaults", ())), ""))
+        said = speculation.as_dict(next(iter(self.settings.get("template_defaults", ())), ""))
         value = said.get(modes.template_key or "")
         return modes.default if not isinstance(value, bool) else ("on" if value else "off")
 
-    @property
-    def unsaid_thinking(self) -> bool:
-        return bool(self.draft and self.thinking and self.draft.thinking != self.thinking)
+    @cached_property
+    def dead_switches(self) -> dict[str, DeadSwitch]:
+        """Variables that do nothing, or harm, in this release."""
+        return {
+            switch.name: switch for switch in self.engine.dead_switches
+            if within(switch.versions, self.version)
+        }  # fmt: skip
+
+    def is_inside(self, value: str) -> bool:
+        """Whether a variable names a folder of the container."""
+        return self.command.container is not None and value.startswith("/")
 
     def number(self, setting: str) -> int | None:
+        """A count from 1 on; None for anything else."""
         words = self.settings.get(setting, ())
-        return int(words[0]) if words and words[0].isdecimal() else None
+        return (int(words[0]) or None) if words and words[0].isdecimal() else None
 
     @property
     def kv_dtype(self) -> KvDtype:
@@ -144,34 +163,47 @@ class Serving:
         """What the rules look at; None where nothing speculates."""
         if not self.speculates:
             return None
+        target = self.entry.target if self.entry else None
         return Situation(
-            engine=self.engine, version=self.version,
-            target=self.entry.target if self.entry else None, draft=self.draft,
+            engine=self.engine, version=self.version, target=target, draft=self.draft,
             architecture=self.hardware.architecture, block_size=self.block_size,
-            concurrency=self.number("concurrency"), context=self.number("context"),
+            concurrency=self.number("concurrency"),
+            # unsaid, the engine takes all that the target can read
+            context=self.number("context") or (target.context if target else None),
             tensor_parallel=self.number("tensor_parallel") or 1, kv_dtype=self.kv_dtype,
             thinking=self.thinking, settings=self.settings,
         )  # fmt: skip
+
+    def at(self, version: Version) -> Serving:
+        """The same command, as another release reads it."""
+        return replace(self, version=version, given=_read(self.command, self.name, version))
 
 
 def serving(
     command: Command, registry: Registry, version: str | None, hardware: Hardware
 ) -> Serving:
-    """Read the options of a `serve` command as that release, or the newest known, would."""
+    """Read the options of a `serve` command as that release would.
+
+    Without one: as the release of the image, else as the newest known.
+    Raises UsageError for a release or a number that is none.
+    """
     assert command.engine is not None  # noqa: S101 - a serve command has one
+    if any(_ENDLESS.fullmatch(part) for word in command.argv for part in re.split(r"\W", word)):
+        raise UsageError("a number of that many digits means nothing", hint="dflash explain --help")
     engine = registry.engines[command.engine]
-    release = release_of(engine, version)
-    given = parse(flag_table(command.engine, release), _without_shell(command.argv))
-    return Serving(command, registry, command.engine, engine, release, hardware, tuple(given))
+    release = release_of(engine, version or command.version)
+    given = _read(command, command.engine, release)
+    return Serving(command, registry, command.engine, engine, release, hardware, given)
+
+
+def _read(command: Command, name: EngineName, version: Version) -> tuple[Given, ...]:
+    return tuple(parse(flag_table(name, version), _without_shell(command.argv)))
 
 
 def _without_shell(argv: Iterable[str]) -> list[str]:
     return [word for word in argv if word != "\\"]
 
 
-def _as_dict(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def _counted(word: str) -> str:
+    found = _COUNT.fullmatch(word)
+    return str(int(float(found[1]) * _SCALES[found[2]])) if found else word

@@ -9,6 +9,6 @@ from dflash_deploy.registry import Entry
 from dflash_deploy.vllm_recipe import as_recipe
 
 
-def render(plan: Plan, entry: Entry) -> str:
+def render(plan: Plan, entry: Entry, least: str | None = None) -> str:
     """YAML, dumped from data. Raises Unsupported for a plan of another engine than vLLM."""
-    return yaml.safe_dump(as_recipe(plan, entry), sort_keys=False, width=100).rstrip("\n")
+    return yaml.safe_dump(as_recipe(plan, entry, least), sort_keys=False, width=100).rstrip("\n")

@@ -48,6 +48,6 @@ def test_what_is_not_understood_is_one_line(dflash, arguments, code, says) -> No
 
 def test_a_model_that_is_not_in_the_registry_is_still_judged(dflash) -> None:
     done = dflash.run("explain", "--", "vllm", "serve", "me/own", "--nope")
-    assert done.code == 0
+    assert done.code == 3
     assert "no such option" in done.out
     assert "no model `me/own`" in done.out

@@ -23,7 +23,7 @@ from dflash_deploy.schema import (
     Weights,
     When,
 )
-from dflash_deploy.validate import problems
+from dflash_deploy.validate import misplaced, problems
 
 SHIPPED = registry.load(user=False)
 ENTRY = SHIPPED.entries["Qwen/Qwen3-8B"]
@@ -232,3 +232,14 @@ def test_the_name_of_weights_is_a_plain_word(name: str) -> None:
     model = replace(ENTRY.model, target=replace(target, weights=weights))
     found = problems([with_(ENTRY, model=model)], registry.load(user=False).engines)
     assert any("plain word" in problem.message for problem in found)
+
+
+def test_files_that_are_never_read_are_named(tmp_path: Path) -> None:
+    for name in ("models/Qwen3-8B.yaml", "models/a/b/c.yaml", "models/a/X.yml", "X.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("aliases: [x]\n")
+    right = tmp_path / "models" / "a" / "b.yaml"
+    right.write_text("aliases: [x]\n")
+    assert len(misplaced(tmp_path)) == 4
+    assert str(right) not in {problem.file for problem in misplaced(tmp_path)}

@@ -62,7 +62,7 @@ def test_a_least_release_above_the_floor_is_kept() -> None:
         ({"features": {"spec_decoding": {"args": ["--speculative-config", "{"]}}}, "no DFlash mode"),
         ({"features": {"spec_decoding": {"args": ["--speculative-config", '{"method":"mtp"}']}}}, "no DFlash mode"),
         ({"features": {"spec_decoding": {"args": ["-sc", '{"method":"dflash","model":"a/b","num_speculative_tokens":7}']}}}, "has no draft a/b"),
-        ({"features": {"spec_decoding": {"args": ["-sc", '{"method":"dflash","model":"z-lab/Qwen3.8-27B-DFlash2"}']}}}, "does not say num_speculative_tokens"),
+        ({"features": {"spec_decoding": {"args": ["-sc", '{"method":"dflash","model":"z-lab/Qwen3.8-27B-DFlash2"}']}}}, "num_speculative_tokens: it is not said"),
         ({"model": {"model_id": "me/own"}}, "me/own is not in the registry"),
     ],
 )  # fmt: skip

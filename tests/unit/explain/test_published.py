@@ -53,7 +53,7 @@ OLD_VLLM = {
         ("gpt-oss-120b-vllm", "A100", OLD_VLLM | {"--attention-backend flash_attn": "wrong"}),
         ("qwen3-4b-vllm", "H100", OLD_VLLM | {"--max-num-batched-tokens 32768": "unneeded"}),
         ("qwen3.5-27b-vllm", "H100", {"--attention-backend flash_attn": "unneeded"}),
-        ("gemma-vllm", "B300", {"gemma scale": "note", "--trust-remote-code": "unneeded",
+        ("gemma-vllm", "B300", {"google/gemma-4-31B-it": "note", "--trust-remote-code": "unneeded",
                                 "--default-chat-template-kwargs": "missing"}),
         ("gemma-sglang", "B300", {"--attention-backend triton": "unneeded"}),
         ("gemma-sglang", "A100", {"--speculative-draft-attention-backend fa4": "wrong"}),
@@ -135,3 +135,57 @@ def test_a_key_is_never_said_again() -> None:
     (report,) = reports(from_text(text), REGISTRY, None, cards("H100", REGISTRY.gpus))
     assert "4711" not in repr([report.findings, report.right_text])
     assert said(report)["--api-key ..."] == "wrong"
+
+
+def judged(text: str, gpu: str = "H100") -> dict[str, str]:
+    (report,) = reports(from_text(text), REGISTRY, None, cards(gpu, REGISTRY.gpus))
+    return said(report)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("-tp 0", "-tp 0"),
+        ("--max-num-seqs abc", "--max-num-seqs abc"),
+        ("--max-model-len -5", "--max-model-len -5"),
+        ("--port 99999999999", "--port 99999999999"),
+        (
+            "--speculative-config \"{'method': 'dflash'}\"",
+            "--speculative-config {'method': 'dflash'}",
+        ),
+        ("--speculative-config 3", "--speculative-config 3"),
+        ("--speculative-config '" + "[" * 100_000 + "'", None),
+    ],
+)
+def test_a_value_that_cannot_be_is_wrong(words: str, part: str | None) -> None:
+    found = judged(f"vllm serve Qwen/Qwen3-8B {words}")
+    assert "wrong" in found.values()
+    assert part is None or found[part] == "wrong"
+
+
+def test_the_images_release_is_the_one_that_judges() -> None:
+    config = (
+        '{"method": "dflash", "model": "z-lab/Qwen3-8B-DFlash-b16", "num_speculative_tokens": 15}'
+    )
+    image = "docker run --gpus all vllm/vllm-openai:v0.21.0"
+    text = f"{image} Qwen/Qwen3-8B --speculative-config '{config}'"
+    (report,) = reports(from_text(text), REGISTRY, None, cards("H100", REGISTRY.gpus))
+    assert report.version == "0.21.0"
+    assert "wrong" in said(report).values()
+    assert isinstance(report.right, Plan)
+    assert report.right.version == "0.33.0"
+    old = judged("docker run lmsysorg/sglang:v0.5.9 sglang serve Qwen/Qwen3-8B")
+    assert old["lmsysorg/sglang:v0.5.9"] == "stale"
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "verdict"),
+    [
+        ("pip install vllm==banana", "vllm==banana", "wrong"),
+        ("pip install vllm==0.19.0", "vllm==0.19.0", "wrong"),
+        ("pip install vllm==0.30.0", "vllm==0.30.0", "fine"),
+        ("pip install dflash", "dflash", "note"),
+    ],
+)
+def test_install_lines(line: str, part: str, verdict: str) -> None:
+    assert judged(line)[part] == verdict

@@ -39,7 +39,9 @@ def test_variables_are_kept_apart() -> None:
     assert (exported.env, commented.optional_env) == ({"A": "1"}, {"B": "2"})
 
 
-@pytest.mark.parametrize("text", ["vllm serve 'open", 'a "b', "x" * (1 << 19), "vllm\0serve"])
+@pytest.mark.parametrize(
+    "text", ["vllm serve 'open", 'A=1 uv pip install "b', "x" * (1 << 19), "vllm\0serve"]
+)
 def test_what_is_no_command_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError):
         from_text(text)
@@ -95,3 +97,16 @@ def test_no_text_crashes_it(text: str) -> None:
     for words in commands:
         assert isinstance(words, Words)
         read(words)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["$ ", "% ", "(venv) $ ", "user@host:~/x$ ", "(venv) user@host:~$ ", ">>> ", "!", "PS C:\\> "],
+)
+def test_prompts_are_shed(prompt: str) -> None:
+    assert from_text(f"{prompt}vllm serve a")[0].words == ("vllm", "serve", "a")
+
+
+def test_typographic_quotes_and_terminal_escapes_are_mended() -> None:
+    assert from_text("vllm serve a --x \u2018{\u201ca\u201d: 1}\u2019")[0].words[-1] == '{"a": 1}'
+    assert from_text("vllm serve \x1b[31ma")[0].words[-1] == "[31ma"

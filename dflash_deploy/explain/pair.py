@@ -1,0 +1,107 @@
+"""The target and the draft of a command: whether they belong together, and what that asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dflash_deploy.engines.spelling import flag_for
+from dflash_deploy.explain.judged import Judged, as_part
+from dflash_deploy.explain.serving import Serving
+from dflash_deploy.schema import Parsers
+
+
+def judge_draft(part: str, serving: Serving) -> Judged:
+    """A draft proposes for one target."""
+    entry, named = serving.entry, (serving.draft_id or "").lower()
+    if serving.draft is not None and entry is not None:
+        return Judged(part, "fine", f"the draft for {entry.id}")
+    other = serving.registry.names.get(named)
+    if other and entry:
+        return Judged(part, "wrong", f"proposes for {other}, not for {entry.id}: nothing of it"
+                      " would be accepted")  # fmt: skip
+    if other:
+        return Judged(part, "note", f"a draft for {other}")
+    known = " or ".join(draft.id for draft in entry.model.drafts[:3]) if entry else ""
+    instead = f"; known for this target: {known}" if known else ": dflash registry add reads it"
+    return Judged(part, "note", f"no draft that is known here{instead}")
+
+
+def missing(serving: Serving) -> Iterator[Judged]:
+    """What a good command for this pair would say."""
+    if serving.alone is not None:
+        yield Judged(serving.target or "", "wrong", "a draft is no chat model: it proposes tokens"
+                     f" for {serving.alone}, which has to be served with it")  # fmt: skip
+        return
+    yield from _vllm(serving) if serving.name == "vllm" else _sglang(serving)
+    if not serving.speculates:
+        return
+    draft = serving.draft
+    if draft and draft.revision and not serving.pinned:
+        yield Judged("revision", "missing", "authors have replaced drafts under the same name:"
+                     " pin the one that the figures are for")  # fmt: skip
+    yield from _thinking(serving)
+    yield from _parsers(serving)
+
+
+def _vllm(serving: Serving) -> Iterator[Judged]:
+    config = serving.config
+    if not serving.speculates and not config:
+        yield Judged("--speculative-config", "missing", "nothing asks for DFlash: this decodes"
+                     " plainly")  # fmt: skip
+        return
+    if not serving.speculates:
+        yield Judged("model", "missing", "the speculative config names no draft")
+    if "method" not in config:
+        yield Judged("method", "missing", "unsaid, vLLM takes DFlash only if the draft's name has"
+                     ' it, and a plain draft model else: "method": "dflash"')  # fmt: skip
+    if "num_speculative_tokens" not in config:
+        yield Judged("num_speculative_tokens", "missing", "vLLM does not derive it: the block size"
+                     " less one")  # fmt: skip
+    if "concurrency" not in serving.settings:
+        yield Judged("--max-num-seqs", "missing", "unset, it is 1024 or 256 by the card: say what"
+                     " you expect, the budget of draft tokens follows from it")  # fmt: skip
+
+
+def _sglang(serving: Serving) -> Iterator[Judged]:
+    algorithm = "algorithm" in serving.settings
+    if not serving.speculates and not algorithm:
+        yield Judged("--speculative-algorithm", "missing", "nothing asks for DFlash: this decodes"
+                     " plainly")  # fmt: skip
+    elif not serving.speculates:
+        yield Judged("--speculative-draft-model-path", "missing", "no draft is named")
+    elif not algorithm:
+        yield Judged("--speculative-algorithm DFLASH", "missing", "a draft alone turns nothing on")
+
+
+def _thinking(serving: Serving) -> Iterator[Judged]:
+    """The mode the server answers in, against the one the draft was trained for."""
+    draft, source = serving.draft, "z-lab/dflash#60, #133"
+    if not (draft and draft.thinking and serving.thinking and draft.thinking != serving.thinking):
+        return
+    trained = f"the draft was trained with thinking {draft.thinking}"
+    flag = flag_for(serving.engine, "template_defaults", serving.version)
+    said = [g for g in serving.given if serving.meaning(g.flag) == "template_defaults"]
+    if flag is None:
+        yield Judged("clients", "note", f"{trained}: they must ask for it in every request's"
+                     " chat_template_kwargs", source)  # fmt: skip
+    elif said:
+        yield Judged(as_part(said[-1]), "wrong", f"{trained}: far less is accepted so", source)
+    else:
+        yield Judged(flag, "missing", f"{trained}, and the template does otherwise", source)
+
+
+def _parsers(serving: Serving) -> Iterator[Judged]:
+    entry = serving.entry
+    found = entry.target.parsers if entry else []
+    parsers = next((item for item in found if item.engine == serving.name), Parsers(engine="vllm"))
+    asked = (
+        ("tool_parser", parsers.tool, "without it tool calls come as plain text"),
+        ("reasoning_parser", parsers.reasoning, "without it thoughts come as part of the answer"),
+    )
+    for setting, name, why in asked:
+        flag = flag_for(serving.engine, setting, serving.version)
+        if name and flag and setting not in serving.settings:
+            yield Judged(f"{flag} {name}", "missing", why)
+    unsaid = "auto_tool_choice" not in serving.settings
+    if serving.name == "vllm" and "tool_parser" in serving.settings and unsaid:
+        yield Judged("--enable-auto-tool-choice", "missing", "a tool parser does nothing without")

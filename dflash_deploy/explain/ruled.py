@@ -1,0 +1,121 @@
+"""What the engine's rules say of a command, each at the part that it speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dflash_deploy.engine_schema import Check, RuleWhen, Severity
+from dflash_deploy.engines.spelling import flag_for
+from dflash_deploy.explain import speculation
+from dflash_deploy.explain.judged import Judged, Verdict, as_part
+from dflash_deploy.explain.serving import Serving
+from dflash_deploy.rules import Finding, findings
+
+_VERDICTS: dict[Severity, Verdict] = {
+    "refuse": "wrong", "warn": "note", "fix": "missing", "note": "note",
+}  # fmt: skip
+_OF_CHECK: dict[Check, str] = {
+    "batched-tokens-budget": "batched_tokens",
+    "block-above-trained": "block_size",
+    "context-above-draft": "context",
+    "draft-heads-not-divisible": "tensor_parallel",
+    "draft-window-below-block": "draft_window",
+    "lora-budget": "batched_tokens",
+    "thinking-not-as-trained": "template_defaults",
+}
+"""The setting that a check's arithmetic is about."""
+_IN_CONFIG = {"num_speculative_tokens": "block_size",
+              "attention_backend": "draft_attention_backend"}  # fmt: skip
+"""Keys of vLLM's speculative config that say a setting."""
+
+
+def ruled(serving: Serving) -> Iterator[Judged]:
+    """In the order of the rules."""
+    for found in _found(serving):
+        if _is_set(found, serving) or found.rule == "thinking":
+            continue  # the mode is judged with what a draft asks for
+        part, given = _place(found, serving)
+        message = f"{found.message} ({found.hint})" if found.hint else found.message
+        verdict = _VERDICTS[found.severity] if given else "missing"
+        yield Judged(part, verdict, message, found.source)
+
+
+def spoken_of(serving: Serving, *severities: Severity) -> frozenset[str]:
+    """The settings that rules of these severities speak of."""
+    return frozenset(
+        setting
+        for found in _found(serving) if found.severity in severities
+        for setting in _subjects(found, serving)
+    )  # fmt: skip
+
+
+def _found(serving: Serving) -> list[Finding]:
+    return findings(serving.situation) if serving.situation else []
+
+
+def _is_set(found: Finding, serving: Serving) -> bool:
+    """Whether all that a rule adds is variables, and the command sets them already."""
+    wanted, env = found.variables, serving.command.env
+    return bool(wanted) and not found.set and all(env.get(v.name) == v.value for v in wanted)
+
+
+def _when(found: Finding, serving: Serving) -> RuleWhen:
+    named = (rule.when for rule in serving.engine.rules if rule.id == found.rule)
+    return next(named, RuleWhen())
+
+
+def _subjects(found: Finding, serving: Serving) -> list[str]:
+    """The settings that a condition looks at."""
+    when = _when(found, serving)
+    asked = (
+        (_OF_CHECK.get(when.check) if when.check else None, when.check),
+        ("kv_dtype", when.kv_dtype),
+        ("tensor_parallel", when.tensor_parallel_above),
+        ("concurrency", when.concurrency_above),
+        ("block_size", when.block_size_above),
+    )
+    return [*found.settings, *(name for name, condition in asked if name and condition)]
+
+
+def _place(found: Finding, serving: Serving) -> tuple[str, bool]:
+    """The part that a rule speaks of, and whether the command has it."""
+    if found.severity == "note":
+        return "clients", True
+    for item in found.set:
+        return f"{_spelled(item.setting, serving)} {item.value or ''}".strip(), False
+    for variable in found.variables:
+        return f"{variable.name}={variable.value}", False
+    subjects = _subjects(found, serving)
+    for setting in subjects:
+        if part := _said(setting, serving):
+            return part, True
+    if subjects:
+        return _spelled(subjects[0], serving), False
+    return _about(found, serving), True
+
+
+def _said(setting: str, serving: Serving) -> str | None:
+    """The last part of the command that says a setting."""
+    parts: list[str] = []
+    for given in serving.given:
+        if given.flag and serving.meaning(given.flag) == setting:
+            parts.append(as_part(given))
+        for key, value in speculation.keys(given).items():
+            if _IN_CONFIG.get(key) == setting:
+                parts.append(speculation.part(given, key, value))
+    return parts[-1] if parts else None
+
+
+def _spelled(setting: str, serving: Serving) -> str:
+    return flag_for(serving.engine, setting, serving.version) or setting
+
+
+def _about(found: Finding, serving: Serving) -> str:
+    """A rule without a setting is about the target, the draft, or the release itself."""
+    when = _when(found, serving)
+    if when.targets or when.target_layers or found.rule == "target-class":
+        return serving.target or "the target"
+    drafts = (when.draft_kind, when.draft_layers, when.draft_format, when.draft_quantized)
+    if any(drafts) or when.draft_causal is not None or found.rule == "draft-class":
+        return serving.draft_id or "the draft"
+    return f"{serving.name} {serving.version}"
