@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_OPTION = re.compile(r"(?:^|-)(?:api-?key|token|secret|password|passwd|credentials?)$")
+_OPTION = re.compile(
+    r"(?:^|-)(?:api-?key|secret|password|passwd|(?:api|hf|auth|access|bearer)-token)$|^--token$"
+)
 _VARIABLE = re.compile(r"(?:^|_)(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 _KEY = re.compile(r"\b(?:hf_|sk-|gh[po]_|github_pat_|AKIA)[\w-]{8,}")
 _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
@@ -12,7 +14,7 @@ _LONGEST = 400
 
 
 def is_secret_option(flag: str) -> bool:
-    """`--api-key`, `--hf-token`: not `--tokenizer`, `--ssl-keyfile` or `--spec-tokens`."""
+    """`--api-key`, `--hf-token`: not `--ssl-keyfile`, `--tokenizer` or `--time-to-first-token`."""
     return bool(_OPTION.search(flag.replace("_", "-").lower()))
 
 

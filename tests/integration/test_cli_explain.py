@@ -51,3 +51,22 @@ def test_a_model_that_is_not_in_the_registry_is_still_judged(dflash) -> None:
     assert done.code == 3
     assert "no such option" in done.out
     assert "no model `me/own`" in done.out
+
+
+def test_an_endless_file_is_refused_at_once(dflash) -> None:
+    done = dflash.run("explain", "--file", "/dev/zero")
+    assert (done.code, "too long" in done.err) == (2, True)
+
+
+def test_more_commands_than_a_text_has(dflash, tmp_path) -> None:
+    path = tmp_path / "many.txt"
+    path.write_text("vllm serve Qwen/Qwen3-8B\n" * 300)
+    done = dflash.run("explain", "--file", str(path))
+    assert (done.code, "over 200 commands" in done.err) == (2, True)
+
+
+def test_bytes_that_are_no_text_do_not_end_it(dflash) -> None:
+    done = dflash.run("explain", "--json", "--", "vllm", "serve", "\udcff", "\x1b[31m")
+    assert done.code == 3
+    assert "\x1b" not in done.out
+    assert json.loads(done.out)["commands"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -110,3 +113,44 @@ def test_prompts_are_shed(prompt: str) -> None:
 def test_typographic_quotes_and_terminal_escapes_are_mended() -> None:
     assert from_text("vllm serve a --x \u2018{\u201ca\u201d: 1}\u2019")[0].words[-1] == '{"a": 1}'
     assert from_text("vllm serve \x1b[31ma")[0].words[-1] == "[31ma"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It's nice.\nvllm serve a\nDon't.", [("vllm", "serve", "a")]),
+        ("vllm serve a > log 2>&1 &", [("vllm", "serve", "a")]),
+        ("vllm serve <model>", [("vllm", "serve", "<model>")]),
+        ("cat <<EOF | bash\nvllm serve a\nEOF", [("vllm", "serve", "a")]),
+        ("{ vllm serve a; }", [("vllm", "serve", "a")]),
+        ('bash -c "cd x && vllm serve a"', [("vllm", "serve", "a")]),
+        ("uv run --with vllm vllm serve a", [("vllm", "serve", "a")]),
+        ("--x 32768export A=1", []),
+        ("pip install x --url https://h/nightlyvllm serve a",
+         [("pip", "install", "x", "--url", "https://h/nightly"), ("vllm", "serve", "a")]),
+    ],
+)  # fmt: skip
+def test_commands_among_other_text(text: str, words: list[tuple[str, ...]]) -> None:
+    found = [command for each in from_text(text) if (command := read(each)) and command.argv]
+    assert [command.argv for command in found] == [each[2:] for each in words]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a " * 120_000, "vllm serve a --x " + "y " * 120_000, "It's\n" * 40_000, "; " * 120_000,
+     "/" * 260_000 + " 'x", "vllm serve 'a" + "\nb" * 80],
+)  # fmt: skip
+def test_hostile_text_ends_soon(text: str) -> None:
+    start = time.process_time()
+    with contextlib.suppress(UsageError):
+        for words in from_text(text):
+            read(words)
+    assert time.process_time() - start < 5
+
+
+def test_nothing_is_ever_run(tmp_path) -> None:
+    target = tmp_path / "made"
+    for text in (f"vllm serve $(touch {target})", f"vllm serve `touch {target}`; touch {target}"):
+        for words in from_text(text):
+            read(words)
+    assert not target.exists()

@@ -1,0 +1,56 @@
+"""Options, one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+PAIR = (
+    "vllm serve Qwen/Qwen3-8B --speculative-config.method dflash"
+    " --speculative-config.model z-lab/Qwen3-8B-DFlash-b16"
+    " --speculative-config.num_speculative_tokens 15 "
+)
+SGLANG = (
+    "sglang serve --model-path Qwen/Qwen3-8B --speculative-algorithm DFLASH"
+    " --speculative-draft-model-path z-lab/Qwen3-8B-DFlash-b16 "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "verdict"),
+    [
+        (PAIR + "--pp 2", "--pp 2", "wrong"),
+        (PAIR + "--port 70000", "--port 70000", "wrong"),
+        (PAIR + "--max-model-len 32k", "--max-model-len 32k", "fine"),
+        (PAIR + "--served-model-name mine", "--served-model-name mine", "note"),
+        (PAIR + "--host 0.0.0.0", "--host 0.0.0.0", "note"),
+        (PAIR + "--host 0.0.0.0 --api-key k", "--host 0.0.0.0", "fine"),
+        (PAIR + "--speculative-config.method dflash2", "--speculative-config.method dflash2", "wrong"),
+        (PAIR + "--enable-dbo", "--enable-dbo", "wrong"),
+        (SGLANG + "--kv-cache-dtype fp8", "--kv-cache-dtype fp8", "wrong"),
+        (SGLANG + "--pp 2", "--pp 2", "wrong"),
+        (SGLANG + "--cuda-graph-max-bs 16", "--cuda-graph-max-bs 16", "stale"),
+        (SGLANG.replace("DFLASH ", "EAGLE3 "), "--speculative-algorithm EAGLE3", "wrong"),
+        (SGLANG.replace("z-lab/Qwen3-8B", "z-lab/Qwen3-4B"),
+         "--speculative-draft-model-path z-lab/Qwen3-4B-DFlash-b16", "wrong"),
+        (SGLANG.replace("z-lab/", "me/"),
+         "--speculative-draft-model-path me/Qwen3-8B-DFlash-b16", "note"),
+    ],
+)  # fmt: skip
+def test_a_part(said, text: str, part: str, verdict: str) -> None:
+    assert said(text)[part] == verdict
+
+
+def test_the_config_is_judged_key_by_key(said) -> None:
+    config = '{"method": "eagle3", "model": "z-lab/Qwen3-4B-DFlash-b16", "x": 1}'
+    found = said(f"vllm serve Qwen/Qwen3-8B --speculative-config '{config}'")
+    assert found['"method": "eagle3"'] == "wrong"
+    assert found['"model": "z-lab/Qwen3-4B-DFlash-b16"'] == "wrong"
+    assert found['"x": 1'] == "note"
+    assert found["num_speculative_tokens"] == "missing"
+
+
+def test_a_misspelt_option_gets_the_nearest(explain) -> None:
+    report = explain(PAIR + "--max-num-seq-s 4 --pp 2")
+    said = {item.part: item.message for item in report.findings}
+    assert said["--max-num-seq-s 4"].endswith("perhaps --max-num-seqs")
+    assert said["--pp 2"].endswith("perhaps --pipeline-parallel-size")

@@ -1,0 +1,55 @@
+"""The right command keeps what the user decided, and drops what is refused."""
+
+from __future__ import annotations
+
+from dflash_deploy.plan import Plan
+from tests.unit.explain.test_flags import PAIR, SGLANG
+
+
+def words(report) -> str:
+    assert isinstance(report.right, Plan), report.right
+    return report.right_text.replace(" \\\n  ", " ")
+
+
+def test_own_values_stay(explain) -> None:
+    text = words(explain(
+        "NCCL_DEBUG=INFO " + PAIR + "--gpu-memory-utilization 0.8 --compilation-config.mode 3"
+        " --api-key k --max-model-len 16k"
+    ))  # fmt: skip
+    assert text.startswith("NCCL_DEBUG=INFO ")
+    assert "--gpu-memory-utilization 0.8" in text
+    assert "--compilation-config.mode 3" in text
+    assert 'VLLM_API_KEY="$DFLASH_API_KEY"' in text
+    assert "--max-model-len 16000" in text
+
+
+def test_the_block_that_was_said_stays(explain) -> None:
+    assert explain(PAIR.replace("tokens 15", "tokens 5")).right.block_size == 6
+    assert explain(PAIR.replace("tokens 15", "tokens 31")).right.block_size == 16
+    assert explain(PAIR.replace("tokens 15", "tokens 0")).right.block_size == 16
+
+
+def test_what_a_rule_refuses_goes(explain) -> None:
+    report = explain(PAIR + "-tp 3 --enable-dbo --port 70000")
+    assert "--enable-dbo" not in words(report)
+    assert (report.right.tensor_parallel, report.right.port) == (1, 8000)
+
+
+def test_a_release_that_cannot_gives_way(explain) -> None:
+    report = explain(SGLANG.replace("serve", "serve --mamba-scheduler-strategy extra_buffer"),
+                     version="0.5.9")  # fmt: skip
+    assert (report.version, report.right.version) == ("0.5.9", "0.5.23")
+    assert "--mamba" not in words(report)
+
+
+def test_a_folder_is_served_with_the_drafts_entry(explain) -> None:
+    text = words(explain(PAIR.replace("Qwen/Qwen3-8B", "/models/q8", 1)))
+    assert "vllm serve /models/q8" in text
+
+
+def test_a_container_is_reached_where_it_was_published(explain) -> None:
+    image = "docker run -p 9000:8000 -e HF_HOME=/data -e NCCL_DEBUG=INFO vllm/vllm-openai:v0.33.0 "
+    report = explain(image + PAIR.removeprefix("vllm serve ") + "--host 0.0.0.0")
+    assert (report.right.port, report.right.host) == (9000, "127.0.0.1")
+    assert "HF_HOME" not in words(report)
+    assert "NCCL_DEBUG=INFO" in words(report)
