@@ -16,6 +16,7 @@ IN_IMAGE = PAIR.removeprefix("vllm serve ")
         ("HF_TOKEN=$HF_TOKEN " + PAIR, "HF_TOKEN=$...", "fine"),
         ("TOKENIZERS_PARALLELISM=0 " + PAIR, "TOKENIZERS_PARALLELISM=0", "fine"),
         ("export SGLANG_ENABLE_SPEC_V2=1\n" + SGLANG, "SGLANG_ENABLE_SPEC_V2=1", "stale"),
+        ("VLLM_ATTENTION_BACKEND=FLASHINFER " + PAIR, "VLLM_ATTENTION_BACKEND=FLASHINFER", "stale"),
         (SGLANG, "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1", "missing"),
         ("docker run ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130 " + IN_IMAGE,
          "ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130", "stale"),
