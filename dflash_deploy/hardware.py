@@ -101,12 +101,13 @@ class Hardware(msgspec.Struct, frozen=True):
 
 
 def parse(text: str, gpus: Sequence[Gpu]) -> Hardware:
-    """`H100` or `H100:2`, from the closed vocabulary of `registry/gpus.yaml`."""
+    """`H100` or `H100:2`, from the vocabulary of `registry/gpus.yaml`; also in a driver's words."""
     name, _, count = text.partition(":")
-    gpu = next((gpu for gpu in gpus if gpu.id.lower() == name.lower()), None)
+    plain = _plain(name)
+    gpu = next((gpu for gpu in gpus if _plain(gpu.id) == plain), None) or _recognise(name, gpus)
     if gpu is None:
         known = ", ".join(gpu.id for gpu in gpus)
-        raise UsageError(f"--gpu {text}: no such card", hint=f"one of {known}")
+        raise UsageError(f"--gpu {text}: no such card", hint=f"one of {known}; H100:2 for two")
     if count and not (count.isascii() and count.isdecimal() and 1 <= int(count[:6]) <= MOST_CARDS):
         raise UsageError(f"--gpu {text}: `{count}` is not a number of cards", hint="--gpu H100:2")
     card = Card(
@@ -114,6 +115,11 @@ def parse(text: str, gpus: Sequence[Gpu]) -> Hardware:
         unified=_capability(gpu.compute_capability) in nvml.INTEGRATED,
     )  # fmt: skip
     return Hardware((card,) * int(count or 1), "given")
+
+
+def _plain(name: str) -> str:
+    """`RTX 4090`, `rtx-4090` and `rtx4090` are one."""
+    return "".join(filter(str.isalnum, name)).lower()
 
 
 def probe(gpus: Sequence[Gpu]) -> Hardware:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, Literal, TextIO
 from dflash_deploy.errors import DFlashError
 
 Style = Literal["", "bold", "dim"]
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WIDEST = 100
 """Columns of a paragraph at most: longer lines are hard to follow."""
 _WIDE_ENOUGH = 60
@@ -153,7 +155,7 @@ def warning(line: str) -> None:
 
         width = shutil.get_terminal_size().columns - len("warning: ")
         line = "\n".join(textwrap.fill(part, width) for part in line.splitlines())
-    note(_paint("warning: ", "33") + line)
+    note(_paint("warning: ", "33") + _tame(line))
 
 
 def error(problem: DFlashError, *, as_json: bool) -> None:
@@ -169,11 +171,17 @@ def error(problem: DFlashError, *, as_json: bool) -> None:
                 }
             }
         )
-    note(_paint("error: ", "31") + problem.message)
+    note(_paint("error: ", "31") + _tame(problem.message))
     if problem.detail:
-        note("\n" + problem.detail.rstrip())
+        note("\n" + _tame(problem.detail.rstrip()))
     if problem.hint:
-        note("\nhint: " + problem.hint)
+        note("\nhint: " + _tame(problem.hint))
+
+
+def _tame(said: str) -> str:
+    """Without what would steer the terminal: a message may quote an argument, a file, a log."""
+    plain = _ESCAPE.sub("", said)
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in plain)
 
 
 def table(

@@ -70,6 +70,15 @@ def test_what_is_no_card_is_a_usage_error_with_a_hint(gpus, text):
 
 
 @pytest.mark.parametrize(
+    ("said", "known"),
+    [("rtx4090", "RTX-4090"), ("RTX 4090:2", "RTX-4090"), ("H100 80GB", "H100"), ("h100", "H100"),
+     ("NVIDIA A100-SXM4-40GB", "A100-40"), ("NVIDIA L40S", "L40S")],
+)  # fmt: skip
+def test_a_card_is_named_as_people_and_drivers_do(gpus, said: str, known: str) -> None:
+    assert parse(said, gpus).cards[0].name == known
+
+
+@pytest.mark.parametrize(
     ("reported", "capability", "known", "architecture"),
     [
         ("NVIDIA H100 80GB HBM3", (9, 0), "H100", "hopper"),

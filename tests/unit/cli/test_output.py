@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from dflash_deploy.cli import _output
-from dflash_deploy.errors import Unsupported
+from dflash_deploy.errors import DFlashError, Unsupported
 
 
 class Terminal(io.StringIO):
@@ -72,3 +72,13 @@ def test_a_paragraph_is_broken_between_words_on_a_terminal_alone(monkeypatch, ca
     lines = screen.getvalue().splitlines()
     assert len(lines) > 5
     assert all(line.startswith("  word") and len(line) <= 30 for line in lines)
+
+
+def test_an_error_steers_no_terminal(capsys) -> None:
+    said = "no model `a\x1b[31mb\x9b\x07`"
+    _output.error(DFlashError(said, hint="x\x1b]0;t\x07", detail="a\n\tb\x1b[0m"), as_json=False)
+    _output.warning(said)
+    err = capsys.readouterr().err
+    assert "no model `ab??`" in err
+    assert "a\n\tb\n" in err
+    assert not {"\x1b", "\x07", "\x9b"} & set(err)
