@@ -17,12 +17,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from dflash_deploy.choose import highest_floor
 from dflash_deploy.errors import EngineError, Unsupported
 from dflash_deploy.hardware import parse
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Entry, load
 from dflash_deploy.request import Request
-from dflash_deploy.rules import first_release
 from dflash_deploy.schema import Draft, EngineName
 
 ROOT = Path(__file__).parents[2]
@@ -111,7 +111,7 @@ def pairs(engine: EngineName) -> Iterator[tuple[Entry, Draft]]:
 
 
 def floor(engine: EngineName, entry: Entry, draft: Draft) -> str | None:
-    first = first_release(REGISTRY.engines[engine], entry.target, draft)
+    first = highest_floor(entry, REGISTRY.engines[engine], engine, draft)
     return first.version if first else None
 
 

@@ -233,9 +233,10 @@ def test_no_two_refusals_share_a_name() -> None:
 
 
 def plan_of(case: Refused, version: str, registry: Registry) -> Plan:
+    """What is asked by an option of ours is not said again in the engine's words."""
     request = Request(
         model=case.model, engine=case.release.engine, engine_version=version,
-        engine_args=case.extra, trust_remote_code=True, **case.options, **case.asks,
+        engine_args=() if case.asks else case.extra, trust_remote_code=True, **case.options, **case.asks,
     )  # fmt: skip
     return make_plan(registry, request, cards(f"{case.gpu}:{COUNT}", REGISTRY.gpus))
 

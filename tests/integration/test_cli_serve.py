@@ -196,7 +196,7 @@ def test_an_engine_below_the_floor_is_refused_before_anything_starts(dflash, eng
         env={"FAKE_ENGINE_VERSION": "0.21.0", "FAKE_ENGINE_ECHO": str(echo)},
     )  # fmt: skip
     assert ended.code == 5
-    assert "0.23.0" in ended.err
+    assert "needs 0.26.0" in ended.err
     assert not echo.exists()
 
 
@@ -233,13 +233,13 @@ def test_a_key_reaches_the_engine_and_no_command_line_or_output(dflash, port, tm
 def test_arguments_after_two_dashes_reach_the_engine(dflash, port, tmp_path):
     echo = tmp_path / "echo.json"
     process = dflash.start(
-        "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), "--", "--max-model-len", "4096",
+        "serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), "--", "--gpu-memory-utilization", "0.85",
         env={"FAKE_ENGINE_ECHO": str(echo)},
     )  # fmt: skip
     wait_for("ready after", process)
     process.terminate()
     process.communicate(timeout=15)
-    assert json.loads(echo.read_text())["argv"][-2:] == ["--max-model-len", "4096"]
+    assert json.loads(echo.read_text())["argv"][-2:] == ["--gpu-memory-utilization", "0.85"]
 
 
 def test_a_closed_stderr_does_not_end_the_server(dflash, port):
