@@ -39,6 +39,7 @@ def imported(*argv: str) -> set[str]:
         ("registry", "check"),
         ("--help",),
         ("serve", "--help"),
+        ("pull", "--help"),
         ("chat", "--help"),
     ],
 )

@@ -175,10 +175,10 @@ class Handler(BaseHTTPRequestHandler):
         if first >= len(data) > 0:
             self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
             return
-        part = data[first : last + 1]
         if status == 206:
-            said = first + 1 if fault and fault.kind == "shifted" else first
-            headers = headers | {"Content-Range": f"bytes {said}-{last}/{len(data)}"}
+            first += bool(fault and fault.kind == "shifted")
+            headers = headers | {"Content-Range": f"bytes {first}-{last}/{len(data)}"}
+        part = data[first : last + 1]
         if fault is None or fault.kind in ("whole", "shifted"):
             self._send(status, part, headers)
         else:

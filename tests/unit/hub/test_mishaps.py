@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import replace
 
@@ -11,12 +12,15 @@ from dflash_deploy.errors import DownloadError
 from dflash_deploy.hub.pulling import Pull, bring
 from tests.fakes.hub import Fault, Hub
 from tests.unit.hub.pulls import (
+    BIG,
     fetched,
     look,
     nothing_partial,
+    repository,
     whole,
 )
 
+SHARD = hashlib.sha256(repository()[BIG]).hexdigest()
 MISHAPS = {
     "cut at byte 0": [Fault("/cdn/", "cut", after=0)],
     "cut at byte 1": [Fault("/cdn/", "cut", after=1)],
@@ -24,7 +28,7 @@ MISHAPS = {
     "429": [Fault("resolve", "status", 429, {"Retry-After": "0"}, times=3)],
     "503 of the CDN": [Fault("/cdn/", "status", 503, times=2)],
     "500 of the API": [Fault("/api/models", "status", 500, times=2)],
-    "cut and then 500": [Fault("/cdn/", "cut", after=9), Fault("/cdn/", "status", 500)],
+    "cut and then 500": [Fault(SHARD, "cut", after=9), Fault(SHARD, "status", 500)],
     "an expired link": [Fault("/cdn/", "status", 403, times=2)],
     "wrong bytes": [Fault("/cdn/", "wrong", after=1000)],
     "wrong small file": [Fault("tokenizer.json", "wrong")],
@@ -32,8 +36,8 @@ MISHAPS = {
     "a stall": [Fault("/cdn/", "stall", after=50_000, pause=1.0)],
     "a stall before the first byte": [Fault("/cdn/", "stall", pause=1.0)],
     "a drip": [Fault("/cdn/", "drip", after=1000, pause=0.05)],
-    "no ranges": [Fault("/cdn/", "cut", after=9000), Fault("/cdn/", "whole")],
-    "another range": [Fault("/cdn/", "cut", after=9000, times=2), Fault("/cdn/", "shifted")],
+    "no ranges": [Fault(SHARD, "cut", after=9000), Fault(SHARD, "whole")],
+    "another range": [Fault(SHARD, "cut", after=9000), Fault(SHARD, "shifted")],
 }
 
 
