@@ -8,14 +8,11 @@ own does so on a faked card; a target or draft is a folder with a config.json.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
-import io
-import json
-import os
-import sys
-import traceback
+from collections.abc import Callable
 from typing import Any
+
+from verdicts import Case, answer, judge
 
 
 def facts(capability: str) -> dict[str, Any]:
@@ -78,40 +75,15 @@ def resolved(known: dict[str, Any]) -> dict[str, Any]:
     return {name: known.get(field) for field, name in words.items()}
 
 
-def judge(release: Release, case: dict[str, Any]) -> dict[str, Any]:
-    """A verdict on one case; whatever SGLang raises is its message."""
-    verdict: dict[str, Any] = {
-        "id": case["id"], "ok": False, "stage": "parser", "message": "", "resolved": {},
-    }  # fmt: skip
-    said = io.StringIO()
-    before = dict(os.environ)
-    try:
-        os.environ.update(case.get("env") or {})
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            args = release.parser.parse_args(case["argv"])
-            if case.get("level") == "config":
-                verdict["stage"] = "config"
-                verdict["resolved"] = release.resolve(args, case)
-        verdict["ok"] = True
-    except SystemExit:
-        verdict["message"] = "\n".join(said.getvalue().strip().splitlines()[-1:])
-    except Exception as error:
-        verdict["message"] = f"{type(error).__name__}: {error}"
-        verdict["where"] = traceback.format_exc()[-2000:]
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    return verdict
-
-
-def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the engine prints is no verdict
+def judging() -> Callable[[Case], Case]:
+    """What judges a case; whatever SGLang raises is its message."""
     release = Release()
-    for line in sys.stdin:
-        answers.write(json.dumps(judge(release, json.loads(line)), default=str) + "\n")
-        answers.flush()
+    return lambda case: judge(
+        case,
+        lambda: release.parser.parse_args(case["argv"]),
+        lambda args: release.resolve(args, case),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    answer(judging)

@@ -8,17 +8,15 @@ and no weights are loaded.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import importlib
-import io
-import json
-import os
 import sys
-import traceback
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from verdicts import Case, answer, judge
 
 KERNELS = (
     "vllm._C", "vllm._moe_C", "vllm._C_stable_libtorch", "vllm._moe_C_stable_libtorch",
@@ -250,42 +248,17 @@ def backend(config: Any, model: Any, kv_dtype: str, **layers: bool) -> str:
     return str(chosen.get_name())
 
 
-def judge(release: Release, case: dict[str, Any]) -> dict[str, Any]:
-    """A verdict on one case; whatever vLLM raises is its message."""
-    verdict: dict[str, Any] = {
-        "id": case["id"], "ok": False, "stage": "parser", "message": "", "resolved": {},
-    }  # fmt: skip
-    said = io.StringIO()
-    before = dict(os.environ)
-    try:
-        os.environ.update(case.get("env") or {})
+def judging() -> Callable[[Case], Case]:
+    """What judges a case; whatever vLLM raises is its message."""
+    release = Release()
+
+    def parse(case: Case) -> Any:
         insert(case)
         forget()
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            args = release.parse(case["argv"])
-            if case.get("level") == "config":
-                verdict["stage"] = "config"
-                verdict["resolved"] = release.configure(args)
-        verdict["ok"] = True
-    except SystemExit:
-        verdict["message"] = "\n".join(said.getvalue().strip().splitlines()[-1:])
-    except Exception as error:
-        verdict["message"] = f"{type(error).__name__}: {error}"
-        verdict["where"] = traceback.format_exc()[-2000:]
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    return verdict
+        return release.parse(case["argv"])
 
-
-def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the engine prints is no verdict
-    release = Release()
-    for line in sys.stdin:
-        answers.write(json.dumps(judge(release, json.loads(line)), default=str) + "\n")
-        answers.flush()
+    return lambda case: judge(case, lambda: parse(case), release.configure)
 
 
 if __name__ == "__main__":
-    main()
+    answer(judging)

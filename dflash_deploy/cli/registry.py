@@ -11,6 +11,11 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import JsonOpt
 from dflash_deploy.errors import RegistryError
 
+FolderOpt = Annotated[
+    Path | None, typer.Option(help="The registry folder to write to. Default: your own.")
+]
+PrintOpt = Annotated[bool, typer.Option("--print", help="Print the file, and write nothing.")]
+
 app = typer.Typer(
     help="Check, describe, add and import registry entries.",
     no_args_is_help=True,
@@ -66,12 +71,8 @@ def import_recipe(
         str, typer.Argument(help="A file of vllm-project/recipes, or its https address.")
     ],
     *,
-    registry: Annotated[
-        Path | None, typer.Option(help="The registry folder to write to. Default: your own.")
-    ] = None,
-    show: Annotated[
-        bool, typer.Option("--print", help="Print the file, and write nothing.")
-    ] = False,
+    registry: FolderOpt = None,
+    show: PrintOpt = False,
     json: JsonOpt = False,
 ) -> None:
     """Take the DFlash mode of a vLLM recipe over into the registry."""
@@ -108,12 +109,8 @@ def add(
     draft_id: Annotated[
         str | None, typer.Option("--id", help="The hub id of a draft that is in a folder.")
     ] = None,
-    registry: Annotated[
-        Path | None, typer.Option(help="The registry folder to write to. Default: your own.")
-    ] = None,
-    show: Annotated[
-        bool, typer.Option("--print", help="Print the file, and write nothing.")
-    ] = False,
+    registry: FolderOpt = None,
+    show: PrintOpt = False,
     json: JsonOpt = False,
 ) -> None:
     """Read a draft's config.json and write the entry that serves it."""
