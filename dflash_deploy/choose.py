@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from packaging.version import InvalidVersion, Version
@@ -25,6 +25,7 @@ from dflash_deploy.schema import (
     Weights,
     When,
 )
+from dflash_deploy.situation import said_thinking
 
 DEFAULT_CONCURRENCY = 64
 
@@ -125,11 +126,16 @@ def default_engine(entry: Entry, model: str) -> EngineName:
     return "vllm"
 
 
-def choose_thinking(entry: Entry, draft: Draft) -> tuple[Thinking | None, Choice | None]:
+def choose_thinking(
+    entry: Entry, draft: Draft, words: Mapping[str, tuple[str, ...]]
+) -> tuple[Thinking | None, Choice | None]:
     """The mode the draft was trained for: in the other one its acceptance collapses."""
     modes = entry.target.thinking
     if modes is None:
         return None, None
+    if "template_defaults" in words:
+        said = said_thinking(entry.target, words)
+        return said, Choice("thinking", str(said), "said after `--`")
     if draft.thinking is None:
         return modes.default, Choice("thinking", modes.default, "the chat template's default")
     why = f"{draft.id} was trained with thinking {draft.thinking}, and is accepted less without"

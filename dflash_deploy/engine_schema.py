@@ -38,7 +38,7 @@ class Spelling(Struct, frozen=True, kw_only=True):
     """How a setting is written on the engine's command line, in a range of releases.
 
     The first spelling of a setting whose range holds is used; a setting with none is unknown to
-    that release.
+    that release. All of them are read: a release's parser may call it by another of its names.
     """
 
     setting: str

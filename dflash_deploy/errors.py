@@ -78,3 +78,8 @@ class GateFailed(DFlashError):
 class Interrupted(DFlashError):
     exit_code = 130
     code = "interrupted"
+
+
+def unread(error: OSError | UnicodeDecodeError) -> str:
+    """Why a file could not be read, without the number and the name that Python puts around it."""
+    return str(getattr(error, "strerror", None) or error)

@@ -6,12 +6,13 @@ takes the table of the release before it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from packaging.version import Version
@@ -63,6 +64,12 @@ class Given:
     candidates: tuple[str, ...] = ()
     """For an abbreviation that may mean several."""
     row: Flag | None = field(default=None, compare=False)
+
+    @property
+    def choices(self) -> list[str]:
+        """What its parser takes, where these words are not among it; empty: nothing is wrong."""
+        allowed = (self.row and self.row.choices) or []
+        return [] if set(self.words) <= set(allowed) else allowed
 
 
 def flag_table(engine: str, version: Version) -> FlagTable | None:
@@ -139,6 +146,15 @@ def _look_up(written: str, names: dict[str, Flag]) -> tuple[Flag | None, tuple[s
     if len(longer) == 1:
         return next(iter(longer.values())), ()
     return None, tuple(sorted(longer))
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object, as some options take it; empty for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _folder() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -109,7 +110,7 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
     Raises what `resolve` raises, and Unsupported for a setting the release cannot be told.
     """
     resolution = resolve(registry, request, hardware)
-    words = command(resolution)
+    words = without(command(resolution), resolution.said)
     modes = resolution.entry.target.thinking
     return Plan(
         model=resolution.entry.id,
@@ -138,6 +139,11 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
         warnings=(*resolution.warnings, *words.warnings),
         notes=resolution.notes,
     )
+
+
+def without(words: Command, said: frozenset[str]) -> Command:
+    """What somebody says in the engine's own words is not said a second time."""
+    return replace(words, settings=tuple(s for s in words.settings if s.name not in said))
 
 
 def target_weights(resolution: Resolution) -> WeightsRef:

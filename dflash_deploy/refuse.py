@@ -7,12 +7,12 @@ from packaging.version import Version
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
 from dflash_deploy.flag_tables import flag_table, parse
+from dflash_deploy.hardware import Hardware
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
-from dflash_deploy.schema import (
-    Draft,
-)
+from dflash_deploy.schema import Draft
+from dflash_deploy.situation import Situation
 from dflash_deploy.validate import problems
 
 OWN_OPTIONS = {
@@ -30,6 +30,7 @@ OWN_OPTIONS = {
     "tensor_parallel": "--tensor-parallel",
     "context": "--context",
     "concurrency": "--concurrency",
+    "remote_code": "--trust-remote-code, for a target that needs it",
     "--spec-method": "--block-size",
     "--spec-model": "an overlay entry with that draft",
     "--spec-tokens": "--block-size",
@@ -56,11 +57,13 @@ def check_servable(entry: Entry, named: Draft | None) -> None:
         )
 
 
-def check_remote_code(entry: Entry, request: Request) -> None:
+def check_remote_code(entry: Entry, draft: Draft, request: Request) -> None:
+    """vLLM extends the consent to the draft's repository: both are named."""
     if entry.target.remote_code == "required" and not request.trust_remote_code:
         raise Unsupported(
             f"{entry.id} runs Python code from its own repository, and you have not agreed to that",
-            hint="read it on the hub, then say the same command with --trust-remote-code",
+            hint=f"read it on the hub, and that of {draft.id}, for which it holds as well; then say"
+            " the same command with --trust-remote-code",
         )
 
 
@@ -91,6 +94,22 @@ def check_engine_args(engine: Engine, version: Version, request: Request) -> Non
                 hint=f"dflash explain --engine-version {version} --"
                 f" {engine.executable} serve ... {item.as_written}",
             )
+        if item.choices:
+            raise UsageError(
+                f"{item.as_written} {' '.join(item.words)}: not among its choices",
+                hint=f"one of {', '.join(item.choices)}",
+            )
+
+
+def check_cards(at: Situation, hardware: Hardware) -> None:
+    """Copies and stages of the model, said after `--`, each want cards of their own."""
+    copies = 1 if "dp_attention" in at.settings else at.number("data_parallel") or 1
+    wanted = at.tensor_parallel * (at.number("pipeline_parallel") or 1) * copies
+    if hardware.cards and wanted > len(hardware.cards):
+        raise Unsupported(
+            f"what is said after `--` needs {wanted} cards, and there is only {hardware}",
+            hint=f"--gpu {hardware.cards[0].name}:{wanted}, or fewer",
+        )
 
 
 def refuse(found: list[Finding], engine: Engine, version: Version) -> None:

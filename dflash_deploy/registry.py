@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.errors import RegistryError, UnknownModel
+from dflash_deploy.errors import RegistryError, UnknownModel, unread
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import Draft, EngineName, Floor, Gpu, GpuCatalogue, Model, Recipe, Target
 
@@ -51,6 +51,11 @@ class Entry:
         """Those of its own file, without the ones of the entry it extends."""
         inherited = len(self.below.model.recipes) if self.below else 0
         return self.model.recipes[: len(self.model.recipes) - inherited]
+
+    @property
+    def own_drafts(self) -> list[Draft]:
+        """Those of its own file, likewise."""
+        return self.model.drafts[len(self.below.model.drafts) if self.below else 0 :]
 
     @property
     def chain(self) -> Iterator[Entry]:
@@ -122,7 +127,17 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
 
 
 def _in_layer(folder: Path, layer: str) -> list[Entry]:
-    """The entries of one folder, those first that others of it may extend."""
+    """The entries of one folder, those first that others of it may extend.
+
+    A folder from elsewhere may not lead out of itself: what a link names would be read, and
+    quoted in an error. One's own may be a collection of links.
+    """
+    home = folder.resolve()
+    for path in folder.rglob("*.yaml") if layer == "extra" else ():
+        if not path.resolve().is_relative_to(home):
+            raise RegistryError(
+                f"{path}: leads out of its registry", hint="put the file itself there"
+            )
     found = [
         Entry(path.relative_to(folder).with_suffix("").as_posix(), read(path, Model),
               (str(path),), layer)
@@ -170,7 +185,7 @@ def read(path: Path, type_: type[T]) -> T:
             raise RegistryError(f"{path}: over {LARGEST >> 20} MiB is no registry file")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RegistryError(f"{path}: cannot be read: {error}") from error
+        raise RegistryError(f"{path}: cannot be read: {unread(error)}") from error
     document: Any = read_yaml(text, str(path))
     try:
         return msgspec.convert(document, type_)
@@ -199,7 +214,9 @@ def _overlays(extra: Path | None, *, user: bool) -> Iterator[tuple[str, Path]]:
         yield "user", user_folder()
     if extra is not None:
         if not extra.is_dir():
-            raise RegistryError(f"{extra}: no such registry folder")
+            raise RegistryError(
+                f"{extra}: no such registry folder", hint=f"mkdir -p {extra}/models"
+            )
         yield "extra", extra
 
 
@@ -218,9 +235,10 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
             f"{file}: extends `{model.extends}`, which is no target of a layer below",
             hint=f"extends: {named[0]}" if named else "dflash list",
         )
-    if model.target is not None or model.floors or model.note is not None:
+    kept = (model.target, model.note, model.unservable)
+    if model.floors or any(value is not None for value in kept):
         raise RegistryError(
-            f"{file}: an entry that extends another keeps its target, floors and note",
+            f"{file}: an entry that extends another keeps its target, floors and notes",
             hint="leave them out, or leave `extends` out to replace the whole entry",
         )
     merged = msgspec.structs.replace(

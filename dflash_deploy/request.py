@@ -95,6 +95,8 @@ class Resolution:
     tensor_parallel: int
     thinking: Thinking | None
     parsers: Parsers | None
+    said: frozenset[str]
+    """Settings said in the engine's words, by the recipe or after `--`; none is repeated."""
     fixes: tuple[Fix, ...]
     """Settings that the engine's rules add."""
     variables: tuple[Fix, ...]

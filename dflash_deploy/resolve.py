@@ -8,6 +8,7 @@ their engine's words.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from packaging.version import Version
 
@@ -31,6 +32,7 @@ from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.reach import within
 from dflash_deploy.refuse import (
+    check_cards,
     check_engine_args,
     check_foreign,
     check_remote_code,
@@ -46,7 +48,7 @@ from dflash_deploy.schema import (
     Status,
     Weights,
 )
-from dflash_deploy.situation import Situation, settings_of
+from dflash_deploy.situation import Situation, said_kv_dtype, settings_of
 from dflash_deploy.status import status
 
 
@@ -62,7 +64,10 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     check_servable(entry, named_draft(entry, request))
     wanted = intended_draft(entry, request)
     version, release = choose_version(entry, engine, request, wanted)
-    thinking, mode = choose_thinking(entry, wanted)
+    words = settings_of(request.engine, engine, version, request.engine_args)
+    if (dtype := said_kv_dtype(words)) != "auto":
+        request = replace(request, kv_dtype=dtype)
+    thinking, mode = choose_thinking(entry, wanted, words)
     recipe, rejected = choose_recipe(entry, request, version, hardware, thinking, wanted)
     draft = entry.draft(recipe.draft)
     weights, source = choose_weights(entry, request)
@@ -70,22 +75,25 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     concurrency, load = choose_concurrency(recipe, request)
     context, length = choose_context(entry, request)
     tensor_parallel, cards = choose_tensor_parallel(entry, request, hardware)
-    check_remote_code(entry, request)
+    check_remote_code(entry, draft, request)
     check_engine_args(engine, version, request)
-    said = settings_of(request.engine, engine, version, (*recipe.flags, *request.engine_args))
-    found = findings(Situation(
+    said = settings_of(request.engine, engine, version, recipe.flags) | words
+    at = Situation(
         engine=engine, version=version, target=entry.target, draft=draft,
         architecture=hardware.architecture, block_size=block_size, concurrency=concurrency,
         context=context, tensor_parallel=tensor_parallel, kv_dtype=kv_dtype(recipe, request),
         thinking=thinking, settings=decided(recipe, block_size, concurrency) | said,
-    ))  # fmt: skip
+    )  # fmt: skip
+    found = findings(at)
     refuse(found, engine, version)
+    check_cards(at, hardware)
     seen = status(entry, recipe, weights.name, alike(registry, hardware))
     return Resolution(
         request=request, entry=entry, engine=engine, version=version, hardware=hardware,
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=block_size,
         concurrency=concurrency, context=context, tensor_parallel=tensor_parallel,
         thinking=thinking, parsers=find_parsers(entry, request.engine),
+        said=frozenset(said),
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
         choices=(Choice("recipe", recipe.name, reason(recipe, request), recipe.source),
                  release, source, block, load, length, cards, *([mode] if mode else [])),

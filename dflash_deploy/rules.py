@@ -172,7 +172,7 @@ def _is_set(wanted: SettingIs, at: Situation) -> bool:
     number = at.number(wanted.name)
     return (
         (wanted.one_of is None or any(word in wanted.one_of for word in words))
-        and (wanted.none_of is None or not any(word in wanted.none_of for word in words))
+        and (wanted.none_of is None or any(word not in wanted.none_of for word in words))
         and (wanted.mentions is None or any(wanted.mentions in word for word in words))
         and (wanted.above is None or (number is not None and number > wanted.above))
     )

@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.flag_tables import flag_table, parse
+from dflash_deploy.flag_tables import Given, flag_table, json_object, parse
 from dflash_deploy.schema import Architecture, Draft, EngineName, KvDtype, Target, Thinking
+
+_KV: dict[str, KvDtype] = {
+    "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "bf16": "bf16",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,31 @@ class Situation:
 def settings_of(
     name: EngineName, engine: Engine, version: Version, argv: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Flags of a command by meaning; a flag without one stays what it is. The last one wins."""
+    """Flags of a command by meaning; a flag without one stays what it is."""
+    return by_meaning(engine, parse(flag_table(name, version), argv))
+
+
+def by_meaning(engine: Engine, given: Iterable[Given]) -> dict[str, tuple[str, ...]]:
+    """The last word on a flag wins; flags of one meaning (SGLang's backends) stand together."""
     meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
-    given = parse(flag_table(name, version), argv)
-    return {meanings.get(item.flag, item.flag): item.words for item in given if item.flag}
+    last = {item.flag: item.words for item in given if item.flag}
+    found: dict[str, tuple[str, ...]] = {}
+    for flag, words in last.items():
+        meaning = meanings.get(flag, flag)
+        found[meaning] = (*found.get(meaning, ()), *words)
+    return found
+
+
+def said_kv_dtype(settings: Mapping[str, tuple[str, ...]]) -> KvDtype:
+    """An engine's name for a KV cache dtype in the registry's words."""
+    return _KV.get(next(iter(settings.get("kv_dtype", ())), "auto").lower(), "auto")
+
+
+def said_thinking(target: Target, settings: Mapping[str, tuple[str, ...]]) -> Thinking | None:
+    """The mode of a server with these settings; None where the target has none."""
+    modes = target.thinking
+    if modes is None:
+        return None
+    said = json_object(next(iter(settings.get("template_defaults", ())), ""))
+    value = said.get(modes.template_key or "")
+    return modes.default if not isinstance(value, bool) else ("on" if value else "off")

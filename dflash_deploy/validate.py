@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
+from dflash_deploy.flag_tables import flag_table
 from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
 from dflash_deploy.registry import Entry
 from dflash_deploy.rules import first_release
@@ -24,6 +25,7 @@ from dflash_deploy.schema import Evidence, Measurement, Recipe
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _PYPI = re.compile(r"[A-Za-z0-9][\w.-]*==[A-Za-z0-9][\w.+!-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _Found = Iterator[tuple[str, str]]
@@ -157,20 +159,23 @@ def _check_paths(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     """Only what ships with the package has weights of its own inside the registry."""
     if entry.layer == "shipped":
         return
-    inherited = len(entry.below.model.drafts) if entry.below else 0
-    for draft in entry.model.drafts[inherited:]:
+    for draft in entry.own_drafts:
         if draft.path is not None:
             yield f"draft `{draft.id}`", "`path` is for drafts that ship here: leave it out"
 
 
 def _check_code(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     """Code from a repository is agreed to for one commit; vLLM extends the trust to the draft."""
-    if entry.layer == "shipped" or entry.model.target is None:
+    target = entry.model.target
+    if entry.layer == "shipped" or target is None or target.remote_code != "required":
         return
-    if entry.model.target.remote_code == "required":
-        weights = [one.revision for one in entry.model.target.weights]
-        if not all([*weights, *(draft.revision for draft in entry.model.drafts)]):
-            yield "target.remote_code", "needs a `revision` of the weights and of each draft"
+    pinned = {f"draft `{draft.id}`": draft.revision for draft in entry.own_drafts}
+    if entry.below is None:
+        pinned |= {f"weights `{one.name}`": one.revision for one in target.weights}
+    for where, revision in pinned.items():
+        if not _COMMIT.fullmatch(revision or ""):
+            message = "needs a `revision`, a whole commit: its repository's code may run"
+            yield where, message
 
 
 def _check_floors(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
@@ -247,12 +252,21 @@ def _check_flags(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
     """Flags of entries that did not ship with this package pass each engine's allow-list."""
     foreign = [layer for layer in entry.chain if layer.layer != "shipped"]
     for recipe in (recipe for layer in foreign for recipe in layer.own_recipes):
-        meant = [engine for name, engine in engines.items() if recipe.when.engine in (None, name)]
+        meant = {name: e for name, e in engines.items() if recipe.when.engine in (None, name)}
         for flag in recipe.flags:
-            name = flag.partition("=")[0]
-            if not all(name in engine.allowed_flags for engine in meant):
-                message = f"`{name}` is not among the flags an overlay may set"
-                yield f"recipe `{recipe.name}`", message
+            where, (name, equals, value) = f"recipe `{recipe.name}`", flag.partition("=")
+            if not all(name in engine.allowed_flags for engine in meant.values()):
+                yield where, f"`{name}` is not among the flags an overlay may set"
+            elif equals and not _WORD.fullmatch(value):
+                yield where, f"`{name}` takes a plain word, not `{value}`"
+            elif not equals and any(_wants_a_word(name, *one) for one in meant.items()):
+                yield where, f"`{name}` needs a value: `{name}=...`"
+
+
+def _wants_a_word(name: str, engine_name: str, engine: Engine) -> bool:
+    table = flag_table(engine_name, Version(engine.releases[-1].version))
+    row = table.names().get(name) if table else None
+    return row is not None and row.takes in ("one", "many")
 
 
 def _check_evidence(entry: Entry, engines: Mapping[str, Engine]) -> _Found:

@@ -6,7 +6,6 @@ Their file has `model` (id, base arguments, least release), `features` (named li
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError, Unsupported
-from dflash_deploy.flag_tables import Given, flag_table, parse
+from dflash_deploy.flag_tables import Given, flag_table, json_object, parse
 from dflash_deploy.plan import Plan
 from dflash_deploy.reach import is_version
 from dflash_deploy.registry import Entry, Registry
@@ -24,6 +23,7 @@ from dflash_deploy.rules import first_release
 from dflash_deploy.schema import Draft, KvDtype, Model, Recipe, When
 
 _KV: dict[str, KvDtype] = {"fp8": "fp8", "fp8_e4m3": "fp8", "bfloat16": "bf16"}
+_FRACTION = re.compile(r"0?\.\d{1,6}|1(\.0*)?")
 _OURS = {"reasoning_parser", "tool_parser", "auto_tool_choice", "template_defaults", "context"}
 """What an entry of ours knows by itself, or a user says."""
 
@@ -95,7 +95,7 @@ def dflash_modes(document: Any) -> Iterator[Mode]:
         config: dict[str, Any] = {}
         for item in given:
             if item.flag in ("--speculative-config", "-sc") and item.words:
-                config = _json(item.words[0])
+                config = json_object(item.words[0])
         if str(config.get("method", "")).lower() == "dflash":
             others = (item for item in given if item.flag not in ("--speculative-config", "-sc"))
             yield Mode(str(name), config, tuple(_flat(others)))
@@ -193,8 +193,10 @@ def _recipe(
     for item in parse(table, (*base, *mode.args)):
         meaning = meanings.get(item.flag or "", "")
         word = item.words[0] if item.words else ""
-        if meaning in ("attention_backend", "memory_fraction"):
-            values[meaning] = float(word) if meaning == "memory_fraction" else word.lower()
+        if meaning == "attention_backend":
+            values[meaning] = word.lower()
+        elif meaning == "memory_fraction" and _FRACTION.fullmatch(word):
+            values[meaning] = float(word)
         elif meaning == "kv_dtype" and word in _KV:
             values["kv_dtype"] = _KV[word]
         elif meaning == "concurrency" and word.isdecimal():
@@ -234,11 +236,3 @@ def _words(value: Any) -> tuple[str, ...]:
 def _flat(given: Any) -> Iterator[str]:
     for item in given:
         yield from ((item.flag, *item.words) if item.flag else item.words)
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dflash_deploy.entry_yaml import as_yaml
-from dflash_deploy.errors import DownloadError, RegistryError, UsageError
+from dflash_deploy.errors import DownloadError, RegistryError, UsageError, unread
 from dflash_deploy.registry import load, user_folder
 from dflash_deploy.validate import problems
 from dflash_deploy.vllm_recipe import Imported, imported
@@ -59,7 +59,10 @@ def _text(place: str) -> str:
             raise RegistryError(f"{place}: over {LARGEST >> 20} MiB is no recipe")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RegistryError(f"{place}: cannot be read: {error}") from error
+        raise RegistryError(
+            f"{place}: cannot be read: {unread(error)}",
+            hint="a recipe's file, or its https address",
+        ) from error
 
 
 def _fetched(url: str) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
-from dflash_deploy.errors import DFlashError, UnknownModel, UsageError
+from dflash_deploy.errors import DFlashError, UnknownModel, UsageError, unread
 
 if TYPE_CHECKING:
     from dflash_deploy.explain.report import Report
@@ -73,7 +73,9 @@ def _text(file: Path) -> str:
                 data = stream.read(most)
         return data.decode("utf-8", errors="strict" if len(data) < most else "replace")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", hint="--file, a text file") from error
+        raise UsageError(
+            f"{file} cannot be read: {unread(error)}", hint="--file, a text file"
+        ) from error
 
 
 def _show(report: Report) -> None:

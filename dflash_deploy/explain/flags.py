@@ -136,11 +136,10 @@ def _close(name: str, serving: Serving) -> str | None:
 
 
 def _choice(given: Given, _: Seen) -> Judged | None:
-    choices = given.row.choices if given.row else None
-    if not choices or set(given.words) <= set(choices):
+    if not given.choices:
         return None
-    return Judged(as_part(given), "wrong", f"not among its choices: {', '.join(choices[:12])}",
-                  _PARSER)  # fmt: skip
+    choices = ", ".join(given.choices[:12])
+    return Judged(as_part(given), "wrong", f"not among its choices: {choices}", _PARSER)
 
 
 def _count(given: Given, seen: Seen) -> Judged | None:

@@ -126,9 +126,7 @@ def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]
 
 
 def _is_right(given: Given) -> bool:
-    choices = given.row.choices if given.row else None
-    legible = all(may_be_repeated(word) for word in (given.as_written, *given.words))
-    return legible and (not choices or set(given.words) <= set(choices))
+    return not given.choices and all(map(may_be_repeated, (given.as_written, *given.words)))
 
 
 def _written(given: Given) -> tuple[str, ...]:

@@ -20,11 +20,8 @@ from dflash_deploy.hardware import Hardware
 from dflash_deploy.reach import within
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.schema import Draft, EngineName, KvDtype, Thinking
-from dflash_deploy.situation import Situation
+from dflash_deploy.situation import Situation, by_meaning, said_kv_dtype, said_thinking
 
-_KV: dict[str, KvDtype] = {
-    "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "bf16": "bf16",
-}  # fmt: skip
 _COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kmgKMG])")
 _SCALES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 """vLLM's own reading of `32k` and `32K`."""
@@ -53,8 +50,8 @@ class Serving:
 
     @cached_property
     def settings(self) -> dict[str, tuple[str, ...]]:
-        """What was said, by meaning; the last one wins."""
-        found = {self.meaning(item.flag): item.words for item in self.given if item.flag}
+        """What was said, by meaning."""
+        found = by_meaning(self.engine, self.given)
         for name in _COUNTED & found.keys():
             found[name] = tuple(map(_counted, found[name]))
         backend = self.config.get("attention_backend")
@@ -130,12 +127,7 @@ class Serving:
     @cached_property
     def thinking(self) -> Thinking | None:
         """What the server does unless a request says otherwise."""
-        modes = self.entry.target.thinking if self.entry else None
-        if modes is None:
-            return None
-        said = speculation.as_dict(next(iter(self.settings.get("template_defaults", ())), ""))
-        value = said.get(modes.template_key or "")
-        return modes.default if not isinstance(value, bool) else ("on" if value else "off")
+        return said_thinking(self.entry.target, self.settings) if self.entry else None
 
     @cached_property
     def dead_switches(self) -> dict[str, DeadSwitch]:
@@ -156,7 +148,7 @@ class Serving:
 
     @property
     def kv_dtype(self) -> KvDtype:
-        return _KV.get(next(iter(self.settings.get("kv_dtype", ())), "auto").lower(), "auto")
+        return said_kv_dtype(self.settings)
 
     @cached_property
     def situation(self) -> Situation | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dflash_deploy.flag_tables import Given
+from dflash_deploy.flag_tables import Given, json_object
 
 FLAG = "--speculative-config"
 _SHORT = {
@@ -31,7 +31,7 @@ def keys(item: Given) -> dict[str, Any]:
     if item.flag != FLAG:
         return {}
     key = dotted_key(item)
-    return {key: item.words[0]} if key else as_dict(item.words[0])
+    return {key: item.words[0]} if key else json_object(item.words[0])
 
 
 def dotted_key(item: Given) -> str:
@@ -44,12 +44,3 @@ def part(item: Given, key: str, value: object) -> str:
     if item.flag != FLAG or dotted_key(item):
         return f"{item.as_written} {value}"
     return f'"{key}": {json.dumps(value)}'
-
-
-def as_dict(text: str) -> dict[str, Any]:
-    """A JSON object; empty for anything else."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -7,7 +7,7 @@ that first, so that what was cut short never looks like a model.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,9 +90,8 @@ def size_of(path: Path) -> int | None:
     return None
 
 
-def _replace(path: Path, write: object) -> None:
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
     """Written beside it first: whoever reads meanwhile sees the old one or the new one."""
-    assert callable(write)  # noqa: S101
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(beside)

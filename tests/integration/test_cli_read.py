@@ -271,3 +271,20 @@ def test_an_address_that_is_none_is_a_usage_error(dflash):
     ended = dflash.run("chat", "http://[::1", "--ask", "Hello?")
     assert ended.code == 2
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("explain", "--file", "{}"), 2),
+        (("registry", "import", "{}"), 3),
+        (("registry", "check", "{}"), 3),
+        (("list", "--registry", "{}"), 3),
+    ],
+)
+def test_a_file_that_is_not_there_is_said_in_one_line_with_a_hint(dflash, tmp_path, words, code):
+    done = dflash.run(*(word.format(tmp_path / "nothing") for word in words))
+    assert (done.code, done.out) == (code, "")
+    assert "Errno" not in done.err
+    assert "Traceback" not in done.err
+    assert "\nhint: " in done.err

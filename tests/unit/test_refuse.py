@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_deploy.errors import UsageError
-from dflash_deploy.hardware import Hardware
+from dflash_deploy.errors import Unsupported, UsageError
+from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.registry import load
 from dflash_deploy.request import Request
@@ -13,9 +13,11 @@ from dflash_deploy.request import Request
 REGISTRY = load(user=False)
 
 
-def planned(engine: str, *words: str, version: str | None = None):
-    request = Request(model="qwen3-8b", engine=engine, engine_version=version, engine_args=words)
-    return make_plan(REGISTRY, request, Hardware())
+def planned(
+    engine: str, *words: str, version: str | None = None, model: str = "qwen3-8b", gpu: str = ""
+):
+    request = Request(model=model, engine=engine, engine_version=version, engine_args=words)
+    return make_plan(REGISTRY, request, parse(gpu, REGISTRY.gpus) if gpu else Hardware())
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,7 @@ def planned(engine: str, *words: str, version: str | None = None):
         ("vllm", ("--served_model_name", "x")),
         ("vllm", ("-tp", "3")),
         ("vllm", ("--max-model-len", "100")),
+        ("vllm", ("--trust-remote-code",)),
         ("sglang", ("--model", "other/model")),
         ("sglang", ("--speculative-draft-model", "other/draft")),
         ("sglang", ("--speculative-dflash-block-size", "4")),
@@ -62,3 +65,51 @@ def test_an_option_of_a_release_that_nobody_here_has_seen_passes():
 def test_what_is_left_goes_to_the_engine():
     words = ("--seed", "7", "--gpu-memory-utilization=0.85")
     assert planned("vllm", *words).argv[-3:] == words
+
+
+def test_a_parsers_older_name_for_an_option_means_the_same():
+    with pytest.raises(UsageError, match="would contradict the plan"):
+        planned("sglang", "--tp-size", "2", version="0.5.11")
+
+
+def test_a_value_that_the_parser_does_not_take_is_refused():
+    with pytest.raises(UsageError, match="--kv-cache-dtype fp8: not among its choices") as refusal:
+        planned("sglang", "--kv-cache-dtype", "fp8")
+    assert "fp8_e4m3" in str(refusal.value.hint)
+
+
+@pytest.mark.parametrize("flag", ["--attention-backend", "--prefill-attention-backend",
+                                  "--decode-attention-backend"])  # fmt: skip
+def test_each_of_sglangs_backends_is_judged(flag):
+    with pytest.raises(Unsupported, match="attention sinks"):
+        planned("sglang", flag, "flashinfer", model="gpt-oss-20b", gpu="H100")
+
+
+def test_one_good_backend_does_not_hide_a_bad_one():
+    words = ("--attention-backend", "triton", "--prefill-attention-backend", "flashinfer")
+    with pytest.raises(Unsupported, match="attention sinks"):
+        planned("sglang", *words, model="gpt-oss-20b", gpu="H100")
+
+
+def test_a_kv_dtype_in_the_engines_words_is_judged_like_ours():
+    plan = planned("vllm", "--kv-cache-dtype", "fp8", model="gemma-4-31b", gpu="A100")
+    assert '"attention_backend": "triton_attn"' in " ".join(plan.argv)
+    assert plan.argv.count("--kv-cache-dtype") == 1
+
+
+@pytest.mark.parametrize(("said", "mode"), [("true", "on"), ("false", "off")])
+def test_a_thinking_mode_in_the_engines_words_is_the_plans(said, mode):
+    words = ("--default-chat-template-kwargs", '{"enable_thinking": %s}' % said)  # noqa: UP031
+    plan = planned("vllm", *words)
+    assert plan.argv.count(words[0]) == 1
+    assert plan.thinking == mode
+    assert any("other thinking mode" in line for line in plan.warnings) is (mode == "on")
+
+
+@pytest.mark.parametrize(
+    ("engine", "flag"), [("vllm", "-dp"), ("vllm", "--data-parallel-size"), ("sglang", "--dp-size")]
+)
+def test_copies_of_the_model_want_cards(engine, flag):
+    with pytest.raises(Unsupported, match="needs 2 cards, and there is only 1 x H100"):
+        planned(engine, flag, "2", gpu="H100")
+    assert planned(engine, flag, "2", gpu="H100:2").argv[-2:] == (flag, "2")

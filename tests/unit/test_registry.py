@@ -194,9 +194,10 @@ def test_every_shipped_target_reads_back_from_json() -> None:
         assert msgspec.json.decode(msgspec.json.encode(entry.model), type=Model) == entry.model
 
 
-def test_an_overlay_that_extends_may_not_carry_what_it_would_lose(overlay: Path) -> None:
-    write(overlay, "my/notes", "extends: openai/gpt-oss-20b\nnote: mine\n")
-    with pytest.raises(RegistryError, match="keeps its target, floors and note"):
+@pytest.mark.parametrize("lost", ["note: mine", "unservable: never"])
+def test_an_overlay_that_extends_may_not_carry_what_it_would_lose(overlay: Path, lost) -> None:
+    write(overlay, "my/notes", f"extends: openai/gpt-oss-20b\n{lost}\n")
+    with pytest.raises(RegistryError, match="keeps its target, floors and notes"):
         registry.load(overlay)
 
 
@@ -218,3 +219,14 @@ def test_an_editors_lock_is_no_entry(overlay: Path) -> None:
     path = write(overlay, "my/qwen", "extends: openai/gpt-oss-20b\naliases: [ours]\n")
     (path.parent / ".#qwen.yaml").symlink_to("nobody@nowhere")
     assert registry.load(overlay).find("ours")
+
+
+def test_a_folder_from_elsewhere_does_not_lead_out_of_itself(
+    overlay: Path, tmp_path_factory
+) -> None:
+    outside = tmp_path_factory.mktemp("elsewhere") / "secret"
+    outside.write_text("password: hunter2\n")
+    (overlay / "models" / "Qwen" / "x.yaml").symlink_to(outside)
+    with pytest.raises(RegistryError, match="leads out of its registry") as error:
+        registry.load(overlay, user=False)
+    assert "password" not in error.value.message

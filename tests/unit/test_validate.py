@@ -166,6 +166,10 @@ def test_an_engine_that_is_not_in_the_registry_is_unknown(part: dict[str, Any]) 
         ("--moe-backend triton", False),
         ("--moe_backend=triton", False),
         ("--moe-back=triton", False),
+        ("--moe-backend=/etc/passwd", False),
+        ("--moe-backend=triton --trust-remote-code", False),
+        ("--moe-backend=", False),
+        ("--dtype", False),
         ("moe-backend", False),
         ("", False),
     ],
@@ -174,6 +178,21 @@ def test_an_overlay_sets_only_allowed_flags(flag: str, allowed: bool) -> None:
     model = changed(recipes=[recipe(flags=[flag])])
     assert (found(model) == []) is allowed
     assert found(model, layer="shipped") == []
+
+
+@pytest.mark.parametrize(
+    ("revision", "wrong"), [(None, 1), ("main", 1), ("a" * 39, 1), ("a" * 40, 0)]
+)
+def test_a_foreign_draft_where_code_runs_is_at_a_commit(revision: str | None, wrong: int) -> None:
+    """vLLM runs the code of the draft's repository as well, once the target's is agreed to."""
+    kimi = SHIPPED.find("kimi-k2.5")
+    draft = replace(kimi.model.drafts[0], id="evil/draft", revision=revision)
+    own = Recipe(name="theirs", when=VLLM, draft=draft.id, why="w", source="s")
+    model = replace(kimi.model, drafts=[*kimi.model.drafts, draft],
+                    recipes=[own, *kimi.model.recipes])  # fmt: skip
+    over = Entry(kimi.id, model, ("own.yaml", *kimi.files), "extra", below=kimi)
+    found = problems([over], SHIPPED.engines)
+    assert [problem.where for problem in found] == ["draft `evil/draft`"] * wrong
 
 
 def test_a_flag_for_any_engine_must_be_allowed_by_all() -> None:

@@ -98,3 +98,12 @@ def test_another_engine_has_no_such_recipe() -> None:
     )
     with pytest.raises(Unsupported, match="sglang"):
         render(plan, REGISTRY.find("qwen3-8b"))
+
+
+@pytest.mark.parametrize("word", ["abc", "nan", "1e400", "-1", "2"])
+def test_a_share_of_memory_that_is_none_is_left_out(word: str) -> None:
+    recipe = document("modes")
+    recipe["model"]["base_args"] = ["--gpu-memory-utilization", word]
+    made = imported(recipe, REGISTRY, "modes.yaml")
+    assert made.model.recipes[0].memory_fraction is None
+    assert any("--gpu-memory-utilization" in line for line in made.left_out)
