@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Check
@@ -52,6 +53,12 @@ def block_is_above_trained(at: Situation) -> bool:
     return bool(trained and at.block_size and at.block_size > trained)
 
 
+def block_sizes_differ(at: Situation) -> bool:
+    """SGLang's two options for the block must agree. Source: 0.5.23 speculative_hook.py."""
+    one, other = at.number("block_size"), at.number("--speculative-dflash-block-size")
+    return one is not None and other is not None and one != other
+
+
 def context_is_above_draft(at: Situation) -> bool:
     allowed = at.draft.context if at.draft else None
     return bool(allowed and at.context and at.context > allowed)
@@ -82,6 +89,40 @@ def draft_is_in_several_groups(at: Situation) -> bool:
     return pool.draft_groups > 1
 
 
+def draft_ranks_are_neither(at: Situation) -> bool:
+    """vLLM runs a draft on one card or on all of the target's. Source: config/speculative.py."""
+    ranks = at.number("--speculative-config.draft_tensor_parallel_size")
+    return ranks is not None and ranks not in (1, at.tensor_parallel)
+
+
+def schedule_is_malformed(at: Situation) -> bool:
+    """Ranges `[first, last, K]` of requests in a step: from 1 on, apart, 0 <= K <= K max.
+
+    vLLM checks none of this before its scheduler is built. Source: vLLM 0.24.0 and 0.33.0
+    v1/spec_decode/dynamic/utils.py.
+    """
+    words = at.settings.get("schedule")
+    if words is None:
+        return False
+    try:
+        entries = msgspec.json.decode(words[0].encode(), type=list[tuple[int, int, int]])
+    except msgspec.DecodeError:
+        return True
+    longest = (at.block_size or 1) - 1
+    expected = 1
+    for first, last, tokens in sorted(entries):
+        starts = first == 1 if expected == 1 else first >= expected
+        if not (starts and first <= last and tokens >= 0 and (not longest or tokens <= longest)):
+            return True
+        expected = last + 1
+    return not entries
+
+
+def track_interval_is_below_block(at: Situation) -> bool:
+    interval = at.number("--mamba-track-interval")
+    return bool(interval and at.block_size and interval < at.block_size)
+
+
 def draft_window_is_below_block(at: Situation) -> bool:
     window = at.number("draft_window")
     return bool(window and at.block_size and window < at.block_size)
@@ -95,10 +136,14 @@ def thinking_is_not_as_trained(at: Situation) -> bool:
 CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "batched-tokens-budget": budget_is_too_small,
     "block-above-trained": block_is_above_trained,
+    "block-sizes-differ": block_sizes_differ,
     "context-above-draft": context_is_above_draft,
     "draft-heads-not-divisible": draft_heads_do_not_divide,
     "draft-in-several-groups": draft_is_in_several_groups,
+    "draft-ranks": draft_ranks_are_neither,
     "draft-window-below-block": draft_window_is_below_block,
     "lora-budget": lora_budget_is_too_small,
+    "schedule-malformed": schedule_is_malformed,
     "thinking-not-as-trained": thinking_is_not_as_trained,
+    "track-interval-below-block": track_interval_is_below_block,
 }

@@ -13,12 +13,16 @@ from dflash_deploy.schema import Architecture, Kind, KvDtype, Positive, Struct
 Check = Literal[
     "batched-tokens-budget",
     "block-above-trained",
+    "block-sizes-differ",
     "context-above-draft",
     "draft-heads-not-divisible",
     "draft-in-several-groups",
+    "draft-ranks",
     "draft-window-below-block",
     "lora-budget",
+    "schedule-malformed",
     "thinking-not-as-trained",
+    "track-interval-below-block",
 ]
 """Arithmetic that a rule may ask for by name; each is one function of `checks.py`."""
 Severity = Literal["refuse", "warn", "fix", "note"]
@@ -82,6 +86,8 @@ class RuleWhen(Struct, frozen=True, kw_only=True):
     draft_format: Literal["z-lab", "speculators"] | None = None
     draft_quantized: bool | None = None
     kv_dtype: list[KvDtype] | None = None
+    draft_kv_dtype: list[KvDtype] | None = None
+    """What the draft keeps its cache in: the target's, unless the command says otherwise."""
     tensor_parallel_above: Positive | None = None
     concurrency_above: Positive | None = None
     block_size_above: Positive | None = None

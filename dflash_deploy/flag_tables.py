@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +33,8 @@ class Flag(Struct, frozen=True, kw_only=True):
     negatives: list[str] = []  # noqa: RUF012
     """Spellings of the opposite: `--no-x`."""
     choices: list[str] | None = None
+    keys: list[str] = []  # noqa: RUF012
+    """What its JSON object may hold, where the release's own class was asked."""
 
 
 class FlagTable(Struct, frozen=True, kw_only=True):
@@ -43,12 +45,13 @@ class FlagTable(Struct, frozen=True, kw_only=True):
     flags: list[Flag]
 
     def names(self) -> dict[str, Flag]:
-        """Each spelling, with its flag."""
+        """Each spelling, with its flag; a key of a JSON object stands after a dot."""
         return {
             name: flag
             for flag in self.flags
-            for name in (flag.name, *flag.aliases, *flag.negatives)
-        }
+            for name in (flag.name, *flag.aliases, *flag.negatives,
+                         *(f"{flag.name}.{key}" for key in flag.keys))
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,14 @@ class Given:
     candidates: tuple[str, ...] = ()
     """For an abbreviation that may mean several."""
     row: Flag | None = field(default=None, compare=False)
+    raw: tuple[str, ...] = field(default=(), compare=False)
+    """The words of the command line that it was read from."""
+
+    def knows(self, option: str) -> bool:
+        """Whether this release has it; of a key after a dot, where its keys are known."""
+        key = option.partition(".")[2]
+        keys = self.row.keys if self.row else []
+        return self.known and (not key or not keys or key in keys)
 
     @property
     def choices(self) -> list[str]:
@@ -105,14 +116,13 @@ def parse(table: FlagTable | None, argv: Iterable[str]) -> list[Given]:
     for word in argv:
         if word.startswith("-") and len(word) > 1 and not _NUMBER.fullmatch(word):
             given, room = _option(word, names)
-            found.append(given)
+            found.append(replace(given, raw=(word,)))
         elif room and found:
             last = found[-1]
-            found[-1] = Given(last.flag, (*last.words, word), last.as_written, last.known,
-                              last.candidates, last.row)  # fmt: skip
+            found[-1] = replace(last, words=(*last.words, word), raw=(*last.raw, word))
             room -= 1
         else:
-            found.append(Given(None, (word,), word))
+            found.append(Given(None, (word,), word, raw=(word,)))
     return found
 
 
@@ -122,6 +132,8 @@ _ROOM = {"none": 0, "one": 1, "optional": 1, "many": _UNLIMITED}
 
 def _option(word: str, names: dict[str, Flag]) -> tuple[Given, int]:
     """The option a word names, and how many words may follow it."""
+    if not word.startswith("--") and word not in names and word[:2] in names and word[2] != ".":
+        word = f"{word[:2]}={word[2:].removeprefix('=')}"  # a letter with its value behind it
     written, equals, value = word.partition("=")
     words = (value,) if equals else ()
     row, candidates = _look_up(written, names)

@@ -8,10 +8,9 @@ from typing import get_args
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.engines.spelling import flag_for
 from dflash_deploy.rules import Finding, findings
 from dflash_deploy.schema import Architecture, Draft, Target
-from dflash_deploy.situation import Situation
+from dflash_deploy.situation import Situation, flag_for
 
 _ORDER = ("refuse", "warn", "fix", "note")
 

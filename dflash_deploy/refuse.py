@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
+
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
-from dflash_deploy.flag_tables import flag_table, parse
+from dflash_deploy.flag_tables import Given, flag_table, parse
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.json_options import SPECULATION, keys
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
-from dflash_deploy.schema import Draft
-from dflash_deploy.situation import Situation
+from dflash_deploy.schema import Draft, Weights
+from dflash_deploy.situation import Situation, flag_for
 from dflash_deploy.validate import problems
 
+COMMIT = re.compile(r"[0-9a-f]{40}")
 OWN_OPTIONS = {
     "host": "--host",
     "port": "--port",
     "served_names": "the entry's aliases",
     "speculation": "--block-size",
+    "--speculative-config.method": "--block-size",
+    "--speculative-config.num_speculative_tokens": "--block-size",
+    "--speculative-config.model": "an overlay entry with that draft",
     "algorithm": "--block-size",
     "block_size": "--block-size",
     "draft": "an overlay entry with that draft",
@@ -57,17 +64,33 @@ def check_servable(entry: Entry, named: Draft | None) -> None:
         )
 
 
-def check_remote_code(entry: Entry, draft: Draft, request: Request) -> None:
-    """vLLM extends the consent to the draft's repository: both are named."""
-    if entry.target.remote_code == "required" and not request.trust_remote_code:
+def check_remote_code(
+    entry: Entry, draft: Draft, weights: Weights, request: Request, engine: Engine, at: Version
+) -> None:
+    """Consent is for code at a commit, and the engines extend it to the draft's repository."""
+    if entry.target.remote_code != "required":
+        return
+    if not request.trust_remote_code:
         raise Unsupported(
             f"{entry.id} runs Python code from its own repository, and you have not agreed to that",
             hint=f"read it on the hub, and that of {draft.id}, for which it holds as well; then say"
             " the same command with --trust-remote-code",
         )
+    repositories = [(draft.id, draft.revision, "draft_revision")]
+    if request.target_path is None:
+        repositories.insert(0, (entry.id, weights.revision, "revision"))
+    unpinned = [(name, flag_for(engine, setting, at)) for name, commit, setting in repositories
+                if not COMMIT.fullmatch(commit or "")]  # fmt: skip
+    if unpinned:
+        raise Unsupported(
+            f"no commit is known here for {' and '.join(name for name, _ in unpinned)}, whose code"
+            " would run",
+            hint="read it on the hub, and add the commit, 40 hexadecimal digits: --"
+            + "".join(f" {flag} COMMIT" for _, flag in unpinned),
+        )
 
 
-def check_engine_args(engine: Engine, version: Version, request: Request) -> None:
+def check_engine_args(engine: Engine, version: Version, request: Request, draft: Draft) -> None:
     """What this command decides, or reads back, is said to it and not behind its back.
 
     Short forms, aliases and dotted options mean what they stand for.
@@ -82,23 +105,34 @@ def check_engine_args(engine: Engine, version: Version, request: Request) -> Non
                 "a key on a command line is there for everybody to see",
                 hint="export DFLASH_API_KEY=..., without --api-key",
             )
-        own = OWN_OPTIONS.get(meanings.get(item.flag, item.flag))
-        if own:
-            raise UsageError(
-                f"{item.as_written} after `--` would contradict the plan",
-                hint=f"{own}, before the `--`",
-            )
-        if not item.known and table is not None and table.version == str(version):
-            raise UsageError(
-                f"{engine.distribution} {version} has no option {item.as_written}",
-                hint=f"dflash explain --engine-version {version} --"
-                f" {engine.executable} serve ... {item.as_written}",
-            )
+        for option in _options(item):
+            setting = meanings.get(option, option)
+            own = None if setting == "draft_revision" and not draft.revision else (
+                OWN_OPTIONS.get(setting))  # fmt: skip
+            if own:
+                raise UsageError(
+                    f"{option} after `--` would contradict the plan",
+                    hint=f"{own}, before the `--`",
+                )
+            if table is not None and table.version == str(version) and not item.knows(option):
+                raise UsageError(
+                    f"{engine.distribution} {version} has no option {option}",
+                    hint=f"dflash explain --engine-version {version} --"
+                    f" {engine.executable} serve ... {option}",
+                )
         if item.choices:
             raise UsageError(
                 f"{item.as_written} {' '.join(item.words)}: not among its choices",
                 hint=f"one of {', '.join(item.choices)}",
             )
+
+
+def _options(item: Given) -> tuple[str, ...]:
+    """The option, or each key that it says of the draft's settings."""
+    flag = str(item.flag)
+    if flag != SPECULATION:
+        return (flag,)
+    return tuple(f"{flag}.{key}" for key in keys(item)) or (flag,)
 
 
 def check_cards(at: Situation, hardware: Hardware) -> None:

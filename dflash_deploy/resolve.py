@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
+import msgspec
 from packaging.version import Version
 
 from dflash_deploy.choose import (
@@ -51,6 +53,8 @@ from dflash_deploy.schema import (
 from dflash_deploy.situation import Situation, said_kv_dtype, settings_of
 from dflash_deploy.status import status
 
+Pinned = TypeVar("Pinned", Draft, Weights)
+
 
 def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolution:
     """Answer every question of a request, in the order in which the answers depend on each other.
@@ -69,14 +73,15 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         request = replace(request, kv_dtype=dtype)
     thinking, mode = choose_thinking(entry, wanted, words)
     recipe, rejected = choose_recipe(entry, request, version, hardware, thinking, wanted)
-    draft = entry.draft(recipe.draft)
+    draft = at_commit(entry.draft(recipe.draft), words.get("draft_revision"))
     weights, source = choose_weights(entry, request)
+    weights = at_commit(weights, words.get("revision"))
     block_size, block = choose_block_size(draft, recipe, request)
     concurrency, load = choose_concurrency(recipe, request)
     context, length = choose_context(entry, request)
     tensor_parallel, cards = choose_tensor_parallel(entry, request, hardware)
-    check_remote_code(entry, draft, request)
-    check_engine_args(engine, version, request)
+    check_remote_code(entry, draft, weights, request, engine, version)
+    check_engine_args(engine, version, request, entry.draft(recipe.draft))
     said = settings_of(request.engine, engine, version, recipe.flags) | words
     at = Situation(
         engine=engine, version=version, target=entry.target, draft=draft,
@@ -93,7 +98,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=block_size,
         concurrency=concurrency, context=context, tensor_parallel=tensor_parallel,
         thinking=thinking, parsers=find_parsers(entry, request.engine),
-        said=frozenset(said),
+        said=frozenset(said.keys() - {"speculation"}),  # whose keys are put into one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
         choices=(Choice("recipe", recipe.name, reason(recipe, request), recipe.source),
                  release, source, block, load, length, cards, *([mode] if mode else [])),
@@ -104,6 +109,11 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
                   *short_queue(recipe, request),
                   *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip
+
+
+def at_commit(pinned: Pinned, said: tuple[str, ...] | None) -> Pinned:
+    """A draft or weights at the revision that was said after `--`, else at their own."""
+    return msgspec.structs.replace(pinned, revision=said[0]) if said else pinned
 
 
 def alike(registry: Registry, hardware: Hardware) -> frozenset[str] | None:

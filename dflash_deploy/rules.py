@@ -127,6 +127,7 @@ def holds(when: RuleWhen, at: Situation) -> bool:
         and _about_target(when, at.target)
         and _about_draft(when, at.draft)
         and (when.kv_dtype is None or at.kv_dtype in when.kv_dtype)
+        and (when.draft_kv_dtype is None or at.draft_kv_dtype in when.draft_kv_dtype)
         and _above(at.tensor_parallel, when.tensor_parallel_above)
         and _above(at.concurrency, when.concurrency_above)
         and _above(at.block_size, when.block_size_above)

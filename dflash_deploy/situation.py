@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 
 from packaging.version import Version
 
+from dflash_deploy import json_options
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.flag_tables import Given, flag_table, json_object, parse
+from dflash_deploy.reach import within
 from dflash_deploy.schema import Architecture, Draft, EngineName, KvDtype, Target, Thinking
 
 _KV: dict[str, KvDtype] = {
@@ -38,6 +40,12 @@ class Situation:
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What was said in so many words: by meaning where the registry knows one, else by flag."""
 
+    @property
+    def draft_kv_dtype(self) -> KvDtype:
+        """What the draft keeps its cache in: the target's, unless something else was said."""
+        own = self.settings.get("draft_kv_dtype")
+        return self.kv_dtype if own is None else said_kv_dtype({"kv_dtype": own})
+
     def number(self, setting: str) -> int | None:
         words = self.settings.get(setting, ())
         return int(words[0]) if len(words) == 1 and words[0].isdecimal() else None
@@ -51,13 +59,40 @@ def settings_of(
 
 
 def by_meaning(engine: Engine, given: Iterable[Given]) -> dict[str, tuple[str, ...]]:
-    """The last word on a flag wins; flags of one meaning (SGLang's backends) stand together."""
+    """The last word on a flag wins; flags of one meaning (SGLang's backends) stand together.
+
+    Each key of a JSON object is a setting as well, after a dot, and may have a meaning of its own.
+    """
     meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
-    last = {item.flag: item.words for item in given if item.flag}
     found: dict[str, tuple[str, ...]] = {}
-    for flag, words in last.items():
+    for flag, words in _last(given).items():
         meaning = meanings.get(flag, flag)
         found[meaning] = (*found.get(meaning, ()), *words)
+    return found
+
+
+def flag_for(engine: Engine, name: str, version: Version) -> str | None:
+    """The flag of a setting in this release; None where the release has none."""
+    for spelling in engine.spellings:
+        if spelling.setting != name:
+            continue
+        if within(spelling.versions, version):
+            return spelling.flag
+    return None
+
+
+def _last(given: Iterable[Given]) -> dict[str, tuple[str, ...]]:
+    """The words of each flag, and of each key of those that take a JSON object."""
+    flags: dict[str, list[Given]] = {}
+    for item in given:
+        if item.flag:
+            flags.setdefault(item.flag, []).append(item)
+    found: dict[str, tuple[str, ...]] = {}
+    for flag, items in flags.items():
+        said = json_options.together(items)
+        dotted = any(map(json_options.dotted_path, items))
+        found[flag] = (json_options.text(said),) if dotted else items[-1].words
+        found |= {f"{flag}.{key}": (json_options.text(value),) for key, value in said.items()}
     return found
 
 

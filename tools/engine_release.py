@@ -17,9 +17,10 @@ from pathlib import Path
 
 import msgspec
 from engine_env import EngineEnv, environment
-from flag_difference import difference, faults, uses
+from flag_difference import difference, faults, is_known, uses
 from packaging.metadata import Metadata
 from packaging.version import Version
+from pins import pins
 
 from dflash_deploy.errors import DFlashError
 from dflash_deploy.flag_tables import FlagTable, tables
@@ -83,7 +84,7 @@ def broken_spellings(
     known, just_now = new.names(), old.names() if old else {}
     for flag, used in sorted(uses(registry, name, Version(new.version)).items()):
         said = any(use.startswith(("setting", "recipe")) for use in used)
-        if flag not in known and (said or flag in just_now):
+        if not is_known(flag, known) and (said or flag in just_now):
             yield f"{flag} is unknown: {', '.join(used)}"
 
 
@@ -114,6 +115,7 @@ def questions(
                     request = Request(
                         model=draft.id, engine=name, engine_version=version,
                         trust_remote_code=True, concurrency=concurrency, kv_dtype=kv_dtype,
+                        engine_args=pins(registry, entry, draft, name, version),
                     )  # fmt: skip
                     yield request, parse(f"{card}:8", registry.gpus)
 

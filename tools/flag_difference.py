@@ -85,6 +85,10 @@ def _alterations(old: Flag, new: Flag) -> Iterator[str]:
                  *(f"-{word}" for word in sorted(before - after))]  # fmt: skip
         free = "no longer limited" if not after else "limited from now on" if not before else ""
         yield " ".join(word for word in ("choices", free, *words) if word)
+    if set(old.keys) != set(new.keys):
+        came = [f"+{key}" for key in sorted({*new.keys} - {*old.keys})]
+        went = [f"-{key}" for key in sorted({*old.keys} - {*new.keys})]
+        yield " ".join(["keys", *came, *went])
 
 
 def uses(registry: Registry, name: EngineName, version: Version) -> dict[str, list[str]]:
@@ -105,6 +109,12 @@ def uses(registry: Registry, name: EngineName, version: Version) -> dict[str, li
                 for word in recipe.flags:
                     found[word.partition("=")[0]].append(f"recipe {recipe.name} of {entry.name}")
     return found
+
+
+def is_known(option: str, known: dict[str, Flag]) -> bool:
+    """Whether a table has an option; a key after a dot passes where nobody has read the keys."""
+    row = known.get(option.partition(".")[0])
+    return option in known or bool(row and "." in option and not row.keys)
 
 
 def faults(table: FlagTable, argv: Iterable[str]) -> Iterator[str]:

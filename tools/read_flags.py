@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
 import json
 import sys
@@ -77,6 +78,14 @@ def vllm_parser() -> argparse.ArgumentParser:
     return made
 
 
+def vllm_keys() -> list[str]:
+    """What `--speculative-config` may hold, but for what vLLM fills in itself."""
+    config: Any = importlib.import_module("vllm.config.speculative").SpeculativeConfig
+    own = ("target_model_config", "target_parallel_config", "draft_model_config",
+           "draft_parallel_config")  # fmt: skip
+    return sorted(field.name for field in dataclasses.fields(config) if field.name not in own)
+
+
 def sglang_parser() -> argparse.ArgumentParser:
     importlib.import_module("stand_ins").stand_in()
     parser = argparse.ArgumentParser(prog="sglang serve")
@@ -108,4 +117,9 @@ def table(engine: str, version: str, rows: Iterable[dict[str, Any]]) -> str:
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):  # engines talk while they import
         rows = rows_of(PARSERS[sys.argv[1]]())
+        for item in rows:
+            if item["name"] == "--optimization-level":
+                item["aliases"] = ["-O"]  # vLLM reads -O3 before its parser does
+            if item["name"] == "--speculative-config":
+                item["keys"] = vllm_keys()
     sys.stdout.write(table(sys.argv[1], sys.argv[2], rows))

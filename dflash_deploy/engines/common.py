@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 
 from dflash_deploy.engines.spelling import Setting, setting, switch
+from dflash_deploy.flag_tables import Given, flag_table, parse
+from dflash_deploy.json_options import together
 from dflash_deploy.request import Choice, Resolution
 from dflash_deploy.resources import registry_root
 
@@ -105,6 +107,23 @@ def draft_backend(resolution: Resolution) -> Setting | None:
         name = recipe.draft_attention_backend
         return setting("draft_attention_backend", name, recipe.why, recipe.source)
     return setting(fix.setting, fix.value, fix.why, fix.source) if fix else None
+
+
+def said_of(resolution: Resolution, option: str) -> dict[str, object]:
+    """What was said after `--` for an option whose JSON object the plan writes itself."""
+    return together(item for item in given(resolution) if item.flag == option)
+
+
+def further(resolution: Resolution, but: str) -> Iterator[str]:
+    """The words after `--`, without those of one option."""
+    for item in given(resolution):
+        if item.flag != but:
+            yield from item.raw
+
+
+def given(resolution: Resolution) -> list[Given]:
+    table = flag_table(resolution.request.engine, resolution.version)
+    return parse(table, resolution.request.engine_args)
 
 
 def fixes(resolution: Resolution) -> Iterator[Setting]:

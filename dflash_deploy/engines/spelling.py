@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import Unsupported
-from dflash_deploy.reach import within
+from dflash_deploy.situation import flag_for
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,6 @@ class Command:
     """Flags passed on as they are: the recipe's, then the user's after `--`."""
     env_why: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-
-
-def flag_for(engine: Engine, name: str, version: Version) -> str | None:
-    """The flag of a setting in this release; None where the release has none."""
-    for spelling in engine.spellings:
-        if spelling.setting != name:
-            continue
-        if within(spelling.versions, version):
-            return spelling.flag
-    return None
 
 
 def argv(engine: Engine, version: Version, command: Command) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dflash_deploy.choose import choose_batched_tokens
 from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, switch
+from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.request import Resolution
 
 KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
@@ -22,7 +23,7 @@ def command(resolution: Resolution) -> Command:
         env_why={"VLLM_NO_USAGE_STATS": QUIET, "DO_NOT_TRACK": QUIET}
         | common.variable_reasons(resolution),
         secret_env="VLLM_API_KEY",  # noqa: S106 - a name, not a key
-        further=(*resolution.recipe.flags, *resolution.request.engine_args),
+        further=(*resolution.recipe.flags, *common.further(resolution, SPECULATION)),
     )
 
 
@@ -58,6 +59,7 @@ def speculation(resolution: Resolution) -> Setting:
         config["revision"] = draft.revision
     if backend := common.draft_backend(resolution):
         config["attention_backend"] = backend.value
+    config |= common.said_of(resolution, SPECULATION)
     reason, source = common.why(resolution, "block_size")
     why = f"block of {resolution.block_size} is {resolution.block_size - 1} draft tokens: {reason}"
     return setting("speculation", json.dumps(config), why, source)

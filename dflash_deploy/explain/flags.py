@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from packaging.version import Version
 
-from dflash_deploy.engines.spelling import flag_for
-from dflash_deploy.explain import speculation
+from dflash_deploy.explain.config_keys import backend_named, judge_keys, method
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.pair import judge_draft
 from dflash_deploy.explain.secret import is_secret_option
+from dflash_deploy.explain.seen import Seen
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.flag_tables import Given, first_with, flag_table, last_with
+from dflash_deploy.json_options import SPECULATION
+from dflash_deploy.situation import flag_for
 
 _DEFAULTS = {
     ("sglang", "--tp-size"): ("1",), ("sglang", "--dtype"): ("bfloat16", "auto"),
@@ -32,17 +33,6 @@ _HIGHEST_PORT = 65535
 _PARSER = "the release's own parser"
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What options are judged by."""
-
-    serving: Serving
-    planned: Mapping[str, tuple[str, ...]]
-    """What the right command says, by meaning."""
-    spoken: frozenset[str]
-    """Settings that a rule refuses or warns of: its words are enough."""
-
-
 def judge_flags(seen: Seen) -> Iterator[Judged]:
     serving, after_secret = seen.serving, False
     for given in serving.given:
@@ -55,43 +45,12 @@ def judge_flags(seen: Seen) -> Iterator[Judged]:
 
 
 def _option(given: Given, seen: Seen) -> Iterator[Judged]:
-    if given.flag == speculation.FLAG and given.known:
-        yield from _speculation(given, seen)
+    if given.flag == SPECULATION and given.known:
+        yield from judge_keys(given, seen)
     elif seen.serving.meaning(given.flag) not in seen.spoken:
         said = (check(given, seen) for check in _CHECKS)
         fine = Judged(as_part(given), "fine", "accepted by this release")
         yield next((item for item in said if item), fine)
-
-
-def _speculation(given: Given, seen: Seen) -> Iterator[Judged]:
-    """vLLM's speculative config, key by key."""
-    keys = speculation.keys(given)
-    if not keys:
-        yield Judged(as_part(given), "wrong", "this is no JSON object: put it between single"
-                     " quotes, so that the shell leaves it whole")  # fmt: skip
-    for key, value in keys.items():
-        part = speculation.part(given, key, value)
-        if key == "method":
-            yield _method(part, value)
-        elif key == "model":
-            yield judge_draft(part, seen.serving)
-        elif key == "num_speculative_tokens":
-            if "block_size" not in seen.spoken:
-                yield Judged(part, "fine", f"a block of {seen.serving.block_size}, with the token"
-                             " that it starts from")  # fmt: skip
-        elif key == "attention_backend":
-            if "draft_attention_backend" not in seen.spoken:
-                yield _backend_named(part, "draft_attention_backend", str(value), seen)
-        elif key == "revision":
-            yield Judged(part, "fine", "pins the draft")
-        else:
-            yield Judged(part, "note", "the plan leaves this to vLLM")
-
-
-def _method(part: str, value: object) -> Judged:
-    if value == "dflash":
-        return Judged(part, "fine", "DFlash 1 and 2 alike")
-    return Judged(part, "wrong", 'DFlash 1 and 2 are both "dflash"')
 
 
 def _word(given: Given, _: Seen) -> Judged | None:
@@ -156,7 +115,7 @@ def _count(given: Given, seen: Seen) -> Judged | None:
 def _draft(given: Given, seen: Seen) -> Judged | None:
     setting, words = seen.serving.meaning(given.flag), given.words
     if given.flag == "--spec-method" and words:
-        return _method(as_part(given), words[0])
+        return method(as_part(given), words[0])
     if setting == "draft" or given.flag == "--spec-model":
         return judge_draft(as_part(given), seen.serving)
     if setting == "algorithm" and words and words[0].upper() != "DFLASH":
@@ -185,16 +144,7 @@ def _backend(given: Given, seen: Seen) -> Judged | None:
     setting = seen.serving.meaning(given.flag)
     if setting not in _BACKENDS or not given.words:
         return None
-    return _backend_named(as_part(given), setting, given.words[0], seen)
-
-
-def _backend_named(part: str, setting: str, value: str, seen: Seen) -> Judged:
-    planned = seen.planned.get(setting)
-    if planned == (value,):
-        return Judged(part, "fine", "the one that goes with this pair and card")
-    if planned:
-        return Judged(part, "note", f"the recipe for this pair takes {planned[0]}")
-    return Judged(part, "unneeded", f"{seen.serving.name} chooses the backend by the card")
+    return backend_named(as_part(given), setting, given.words[0], seen)
 
 
 def _budget(given: Given, seen: Seen) -> Judged | None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import DeadSwitch
 from dflash_deploy.errors import DFlashError
-from dflash_deploy.explain.flags import Seen, judge_flags
+from dflash_deploy.explain.flags import judge_flags
 from dflash_deploy.explain.judged import Judged
 from dflash_deploy.explain.pair import missing
 from dflash_deploy.explain.ruled import ruled, spoken_of
 from dflash_deploy.explain.secret import is_secret_variable
+from dflash_deploy.explain.seen import Seen
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.plan import Plan
 from dflash_deploy.reach import as_release
@@ -48,10 +48,7 @@ def planned(serving: Serving, plan: Plan | None) -> dict[str, tuple[str, ...]]:
     """What the right command says, by meaning, vLLM's speculative config included."""
     if plan is None:
         return {}
-    said = settings_of(plan.engine, serving.engine, Version(plan.version), plan.argv[2:])
-    config = said.get("speculation", ())
-    backend = json.loads(config[0]).get("attention_backend") if config else None
-    return said | ({"draft_attention_backend": (backend,)} if backend else {})
+    return settings_of(plan.engine, serving.engine, Version(plan.version), plan.argv[2:])
 
 
 def _release(serving: Serving) -> Iterator[Judged]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dflash_deploy.engines.spelling import flag_for
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.schema import Parsers
+from dflash_deploy.situation import flag_for
 
 
 def judge_draft(part: str, serving: Serving) -> Judged:

@@ -8,17 +8,21 @@ from dataclasses import replace
 import msgspec
 from packaging.version import Version
 
+from dflash_deploy import json_options
 from dflash_deploy.errors import DFlashError, EngineError
+from dflash_deploy.explain import speculation
 from dflash_deploy.explain.judge import planned
 from dflash_deploy.explain.ruled import spoken_of
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.flag_tables import Given
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
 from dflash_deploy.request import Request
 from dflash_deploy.schema import EngineName
+from dflash_deploy.situation import flag_for
 
 API_KEY_ENV = "DFLASH_API_KEY"
 _OTHERWISE_SAID = frozenset(
@@ -123,6 +127,33 @@ def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]
             continue
         if not is_secret_option(given.flag) and _is_right(given):
             yield _written(given)
+    yield from _kept_keys(serving, refused)
+    yield from _kept_commits(serving)
+
+
+def _kept_keys(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """The user's own keys of vLLM's speculative config, but for those that a plan decides."""
+    for given in serving.given:
+        for key, value in speculation.keys(given).items():
+            option, word = f"{SPECULATION}.{key}", json_options.text(value)
+            if key in speculation.PLANNED or serving.meaning(option) in refused:
+                continue
+            if given.knows(option) and may_be_repeated(word):
+                yield option, word
+
+
+def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
+    """The user's own revisions, where the registry knows none."""
+    entry, draft = serving.entry, serving.draft
+    known = (
+        ("revision", entry and entry.target.weights[0].revision),
+        ("draft_revision", draft and draft.revision),
+    )
+    for setting, revision in known:
+        said = serving.settings.get(setting, ())
+        flag = flag_for(serving.engine, setting, serving.version)
+        if not revision and flag and said and may_be_repeated(said[0]):
+            yield flag, said[0]
 
 
 def _is_right(given: Given) -> bool:

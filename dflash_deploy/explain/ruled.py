@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dflash_deploy.engine_schema import Check, RuleWhen, Severity
-from dflash_deploy.engines.spelling import flag_for
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.judged import Judged, Verdict, as_part
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.rules import Finding, findings
+from dflash_deploy.situation import flag_for
 
 _VERDICTS: dict[Severity, Verdict] = {
     "refuse": "wrong", "warn": "note", "fix": "missing", "note": "note",
 }  # fmt: skip
 _OF_CHECK: dict[Check, str] = {
     "batched-tokens-budget": "batched_tokens",
+    "block-sizes-differ": "--speculative-dflash-block-size",
     "block-above-trained": "block_size",
     "context-above-draft": "context",
     "draft-heads-not-divisible": "tensor_parallel",
     "draft-window-below-block": "draft_window",
+    "draft-ranks": "--speculative-config.draft_tensor_parallel_size",
     "lora-budget": "batched_tokens",
+    "schedule-malformed": "schedule",
     "thinking-not-as-trained": "template_defaults",
+    "track-interval-below-block": "--mamba-track-interval",
 }
 """The setting that a check's arithmetic is about."""
-_IN_CONFIG = {"num_speculative_tokens": "block_size",
-              "attention_backend": "draft_attention_backend"}  # fmt: skip
-"""Keys of vLLM's speculative config that say a setting."""
 
 
 def ruled(serving: Serving) -> Iterator[Judged]:
@@ -70,6 +72,8 @@ def _subjects(found: Finding, serving: Serving) -> list[str]:
     asked = (
         (_OF_CHECK.get(when.check) if when.check else None, when.check),
         ("kv_dtype", when.kv_dtype),
+        ("draft_kv_dtype", when.draft_kv_dtype),
+        ("kv_dtype", when.draft_kv_dtype),
         ("tensor_parallel", when.tensor_parallel_above),
         ("concurrency", when.concurrency_above),
         ("block_size", when.block_size_above),
@@ -100,10 +104,18 @@ def _said(setting: str, serving: Serving) -> str | None:
     for given in serving.given:
         if given.flag and serving.meaning(given.flag) == setting:
             parts.append(as_part(given))
-        for key, value in speculation.keys(given).items():
-            if _IN_CONFIG.get(key) == setting:
-                parts.append(speculation.part(given, key, value))
+        parts += [
+            speculation.part(given, key, value)
+            for key, value in speculation.keys(given).items()
+            if setting == _meaning(f"{SPECULATION}.{key}", serving)
+        ]
     return parts[-1] if parts else None
+
+
+def _meaning(key: str, serving: Serving) -> str:
+    """vLLM counts the draft tokens alone; all other keys mean what the registry says."""
+    tokens = key == f"{SPECULATION}.num_speculative_tokens"
+    return "block_size" if tokens else serving.meaning(key)
 
 
 def _spelled(setting: str, serving: Serving) -> str:

@@ -54,8 +54,7 @@ class Serving:
         found = by_meaning(self.engine, self.given)
         for name in _COUNTED & found.keys():
             found[name] = tuple(map(_counted, found[name]))
-        backend = self.config.get("attention_backend")
-        return found | ({"draft_attention_backend": (str(backend),)} if backend else {})
+        return found
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dflash_deploy.flag_tables import Given, json_object
+from dflash_deploy import json_options
+from dflash_deploy.flag_tables import Given
+from dflash_deploy.json_options import SPECULATION
 
-FLAG = "--speculative-config"
 _SHORT = {
     "--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens",
 }  # fmt: skip
+PLANNED = frozenset({"method", "model", "num_speculative_tokens", "revision", "attention_backend"})
+"""Keys that a plan decides, or says in its own way."""
 
 
 def config(given: Iterable[Given]) -> dict[str, Any]:
@@ -24,23 +27,13 @@ def config(given: Iterable[Given]) -> dict[str, Any]:
 
 def keys(item: Given) -> dict[str, Any]:
     """What one option says of the speculative config."""
-    if not item.words:
-        return {}
-    if item.flag in _SHORT:
+    if item.flag in _SHORT and item.words:
         return {_SHORT[item.flag]: item.words[0]}
-    if item.flag != FLAG:
-        return {}
-    key = dotted_key(item)
-    return {key: item.words[0]} if key else json_object(item.words[0])
-
-
-def dotted_key(item: Given) -> str:
-    """`model` of `--speculative-config.model`; empty for the whole config."""
-    return item.as_written.partition("=")[0].partition(".")[2].replace("-", "_")
+    return json_options.keys(item) if item.flag == SPECULATION else {}
 
 
 def part(item: Given, key: str, value: object) -> str:
     """One key of an option, as it was written."""
-    if item.flag != FLAG or dotted_key(item):
-        return f"{item.as_written} {value}"
+    if item.flag in _SHORT or json_options.dotted_path(item):
+        return f"{item.as_written} {' '.join(item.words)}"
     return f'"{key}": {json.dumps(value)}'

@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pins import pins
+
 from dflash_deploy.choose import highest_floor
 from dflash_deploy.errors import EngineError, Unsupported
 from dflash_deploy.hardware import parse
@@ -124,7 +126,8 @@ def answers(
             said = " ".join(f"{name}={value}" for name, value in options.items())
             request = Request(
                 model=draft.id if draft != entry.draft(None) else entry.id,
-                engine=engine, engine_version=version, trust_remote_code=True, **options,
+                engine=engine, engine_version=version, trust_remote_code=True,
+                engine_args=pins(REGISTRY, entry, draft, engine, version), **options,
             )  # fmt: skip
             asked = f"{request.model} {engine} {version} {gpu}:{COUNT} {said}".rstrip()
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from dflash_deploy.engines.spelling import flag_for
 from dflash_deploy.flag_tables import (
     Flag,
     FlagTable,
@@ -16,6 +15,7 @@ from dflash_deploy.flag_tables import (
     tables,
 )
 from dflash_deploy.registry import load
+from dflash_deploy.situation import flag_for
 
 TABLE = FlagTable(
     engine="e",
@@ -27,6 +27,7 @@ TABLE = FlagTable(
         Flag(name="--mode", takes="optional"),
         Flag(name="--enable-cache", takes="none", negatives=["--no-enable-cache"]),
         Flag(name="--config-json", takes="one", aliases=["-cj"]),
+        Flag(name="--level", takes="one", aliases=["-O"]),
         Flag(name="--graph-bs-decode", takes="many"),
         Flag(name="--graph-bs-prefill", takes="many"),
     ],
@@ -41,6 +42,9 @@ TABLE = FlagTable(
         (["--tp-size=2", "x"], [("--tp-size", ("2",)), (None, ("x",))]),
         (["--names", "a", "b", "--metrics", "c"], [("--names", ("a", "b")), ("--metrics", ()), (None, ("c",))]),
         (["--enable_cache"], [("--enable-cache", ())]),
+        (["-O3", "x"], [("--level", ("3",)), (None, ("x",))]),
+        (["-O=3"], [("--level", ("3",))]),
+        (["-O", "3"], [("--level", ("3",))]),
         (["--no-enable-cache"], [("--no-enable-cache", ())]),
         (["--config-json.method", "dflash"], [("--config-json", ("dflash",))]),
         (["-cj", '{"a": -1}'], [("--config-json", ('{"a": -1}',))]),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from pins import pins
 
 from dflash_deploy.choose import highest_floor, intended_draft
 from dflash_deploy.hardware import Hardware, parse
@@ -50,8 +51,9 @@ def _commands(name, engine):
         for gpu in CARDS[engine]:
             hardware = parse(gpu, REGISTRY.gpus) if gpu else Hardware()
             wish = Request(
-                model=name, engine=engine, engine_version=version, trust_remote_code=True
-            )
+                model=name, engine=engine, engine_version=version, trust_remote_code=True,
+                engine_args=pins(REGISTRY, entry, draft, engine, version),
+            )  # fmt: skip
             plan = make_plan(REGISTRY, wish, hardware)
             command = render(plan).replace(str(GOLDEN.parents[2]), "$ROOT")
             yield f"# {engine} {version or ''} {gpu or 'any machine'}\n{command}"

@@ -6,7 +6,9 @@ import json
 
 import msgspec
 import pytest
+from pins import pins
 
+from dflash_deploy.choose import intended_draft
 from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.plan import Plan, make_plan, reachable
 from dflash_deploy.registry import load
@@ -89,9 +91,24 @@ def test_every_choice_has_a_reason(registry):
     for name in registry.entries:
         entry = registry.entries[name]
         for engine in dict.fromkeys(recipe.when.engine for recipe in entry.model.recipes):
-            plan = planned(registry, name, engine, trust_remote_code=True)
+            newest = registry.engines[engine].releases[-1].version
+            draft = intended_draft(entry, Request(model=name, engine=engine))
+            plan = planned(registry, name, engine, trust_remote_code=True,
+                           engine_args=pins(registry, entry, draft, engine, newest))  # fmt: skip
             assert all(choice.why for choice in plan.choices)
             assert len({choice.name for choice in plan.choices}) == len(plan.choices)
+
+
+def test_what_is_said_of_the_draft_joins_the_plans_own_settings(registry):
+    words = ("--seed=7", "-sc.num_speculative_tokens_per_batch_size", "[[1, 8, 15], [9, 64, 7]]",
+             "-sc.attention_backend=TRITON_ATTN", "-O3")  # fmt: skip
+    plan = planned(registry, "qwen3-8b", "vllm", engine_args=words)
+    assert plan.argv.count("--speculative-config") == 1
+    said = json.loads(plan.argv[plan.argv.index("--speculative-config") + 1])
+    assert said["num_speculative_tokens_per_batch_size"] == [[1, 8, 15], [9, 64, 7]]
+    assert said["attention_backend"] == "TRITON_ATTN"
+    assert said["num_speculative_tokens"] == 15
+    assert plan.argv[-2:] == ("--seed=7", "-O3")
 
 
 def test_a_plan_survives_json(registry):

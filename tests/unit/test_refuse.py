@@ -45,6 +45,51 @@ def test_what_the_plan_decides_cannot_be_said_behind_its_back(engine, words):
         planned(engine, *words)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-sc", '{"kv_cache_dtype": "auto", "model": "a/b"}'), "--speculative-config.model after"),
+        (("-sc.revision", "a" * 40), "--speculative-config.revision after"),
+        (("-sc.blocks", "3"), "has no option --speculative-config.blocks"),
+        (("-sc", "no json"), "--speculative-config after"),
+    ],
+)
+def test_of_the_drafts_settings_what_is_not_decided_may_be_said(words, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        planned("vllm", *words)
+
+
+def test_keys_that_a_release_does_not_know_are_refused() -> None:
+    schedule = ("-sc.num_speculative_tokens_per_batch_size", "[[1, 8, 7]]")
+    with pytest.raises(UsageError, match="num_speculative_tokens_per_batch_size"):
+        planned("vllm", *schedule, version="0.23.0")
+    assert planned("vllm", *schedule, version="0.24.0")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_remote_code_runs_at_a_commit_alone(engine) -> None:
+    def kimi(*words: str, **asked):
+        request = Request(model="kimi-k2.7-code", engine=engine, trust_remote_code=True,
+                          engine_args=words, **asked)  # fmt: skip
+        return make_plan(REGISTRY, request, Hardware())
+
+    both = ("moonshotai/Kimi-K2.7-Code", "nvidia/Kimi-K2.7-Code-DFlash")
+    draft = {"vllm": "--speculative-config.revision",
+             "sglang": "--speculative-draft-model-revision"}[engine]  # fmt: skip
+    with pytest.raises(Unsupported, match=" and ".join(both)) as stopped:
+        kimi()
+    assert stopped.value.hint.endswith(f"-- --revision COMMIT {draft} COMMIT")
+    with pytest.raises(Unsupported, match=f"for {both[1]},"):
+        kimi("--revision", "a" * 40)
+    with pytest.raises(Unsupported, match=f"for {both[0]},"):
+        kimi("--revision", "main", draft, "b" * 40)
+    with pytest.raises(Unsupported, match=f"for {both[1]},"):
+        kimi(target_path="/models/kimi")
+    plan = kimi("--revision", "a" * 40, draft, "b" * 40)
+    assert (plan.target.revision, plan.draft.revision) == ("a" * 40, "b" * 40)
+    assert "b" * 40 in " ".join(plan.argv)
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_key_is_never_an_argument(engine):
     with pytest.raises(UsageError, match="everybody to see"):

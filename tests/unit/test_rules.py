@@ -7,12 +7,11 @@ import pytest
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Rule, RuleWhen, SettingIs, SetTo
-from dflash_deploy.engines.spelling import flag_for
 from dflash_deploy.reach import is_range, is_version
 from dflash_deploy.registry import Registry, load
 from dflash_deploy.rules import findings, first_release, holds, layer_pattern
 from dflash_deploy.schema import Draft, Layers, Target
-from dflash_deploy.situation import Situation
+from dflash_deploy.situation import Situation, flag_for
 
 
 @pytest.fixture(scope="module")
@@ -271,3 +270,92 @@ def test_a_rule_that_a_release_lifts_does_not_hold_there(registry):
     for name, rule in all_rules(registry):
         if rule.lifted_in is not None and rule.when.version is not None:
             assert Version(rule.lifted_in) not in _range(rule.when.version), f"{name}: {rule.id}"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "malformed"),
+    [
+        ("[[1, 16, 15], [17, 64, 7]]", False),
+        ("[[17, 64, 7], [1, 16, 15]]", False),  # the engine sorts it
+        ("[[1, 4, 15], [9, 64, 0]]", False),  # a gap carries the last K
+        ("[[2, 8, 7]]", True),
+        ("[[1, 8, 7], [8, 16, 3]]", True),
+        ("[[8, 1, 7]]", True),
+        ("[[1, 8, 16]]", True),  # above num_speculative_tokens
+        ("[[1, 8, -1]]", True),
+        ("[[1, 8]]", True),
+        ("[]", True),
+        ("7", True),
+    ],
+)
+def test_a_schedule_of_draft_tokens(registry, schedule, malformed) -> None:
+    at = situation(registry, settings={"schedule": (schedule,)})
+    assert ("schedule-malformed" in ids(at, "refuse")) == malformed
+
+
+@pytest.mark.parametrize(
+    ("version", "further", "rule", "severity"),
+    [
+        ("0.25.1", {"data_parallel": ("2",)}, "schedule-data-parallel-early", "refuse"),
+        ("0.26.0", {"data_parallel": ("2",)}, "schedule-data-parallel", "warn"),
+        ("0.26.0", {"--no-async-scheduling": ()}, "schedule-synchronous", "warn"),
+    ],
+)
+def test_where_a_schedule_does_not_hold(registry, version, further, rule, severity) -> None:
+    settings = {"schedule": ("[[1, 8, 7]]",)}
+    assert rule in ids(situation(registry, version=version, settings=settings | further), severity)
+    assert rule not in ids(situation(registry, version=version, settings=settings))
+    assert rule not in ids(situation(registry, version="0.33.0", settings=further))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "backend", "refused"),
+    [
+        ("hopper", "FLEX_ATTENTION", True),
+        ("blackwell", "FLEX_ATTENTION", True),
+        ("hopper", "FLASH_ATTN", False),
+        ("blackwell", "TRITON_ATTN", False),
+        ("ampere", "FLASH_ATTN", True),
+        ("ampere", "TRITON_ATTN", False),
+    ],
+)
+def test_attention_sinks(registry, architecture, backend, refused) -> None:
+    at = situation(registry, target=GPT_OSS, architecture=architecture,
+                   settings={"attention_backend": (backend,)})  # fmt: skip
+    assert bool({"attention-sinks", "attention-sinks-large"} & ids(at, "refuse")) == refused
+
+
+def test_a_rule_about_the_drafts_cache_looks_at_the_drafts_cache(registry) -> None:
+    said = {"draft_attention_backend": ("FLASH_ATTN",)}
+    at = {"architecture": "ada", "kv_dtype": "fp8"}
+    assert "draft-backend-fp8" in ids(situation(registry, settings=said, **at), "refuse")
+    kept = said | {"draft_kv_dtype": ("auto",)}
+    assert "draft-backend-fp8" not in ids(situation(registry, settings=kept, **at))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said", "refused"), [(4, "2", True), (4, "1", False), (4, "4", False)]
+)
+def test_a_draft_runs_on_one_card_or_on_all(registry, ranks, said, refused) -> None:
+    key = "--speculative-config.draft_tensor_parallel_size"
+    at = situation(registry, tensor_parallel=ranks, settings={key: (said,)})
+    assert ("draft-ranks" in ids(at, "refuse")) == refused
+
+
+def test_sglang_tracks_recurrent_states_no_closer_than_a_block(registry) -> None:
+    def at(interval: str, target: Target = HYBRID) -> set[str]:
+        said = {"--mamba-track-interval": (interval,)}
+        return ids(situation(registry, "sglang", "0.5.23", target=target, settings=said), "refuse")
+
+    assert "hybrid-track-interval" in at("8")
+    assert "hybrid-track-interval" not in at("16")
+    assert "hybrid-track-interval" not in at("8", TARGET)
+
+
+def test_sglangs_two_names_for_the_block_agree(registry) -> None:
+    def at(other: str) -> set[str]:
+        said = {"block_size": ("16",), "--speculative-dflash-block-size": (other,)}
+        return ids(situation(registry, "sglang", "0.5.23", settings=said), "refuse")
+
+    assert "block-sizes-differ" in at("8")
+    assert "block-sizes-differ" not in at("16")

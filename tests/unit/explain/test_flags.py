@@ -26,6 +26,18 @@ SGLANG = (
         (PAIR + "--host 0.0.0.0 --api-key k", "--host 0.0.0.0", "fine"),
         (PAIR + "--speculative-config.method dflash2", "--speculative-config.method dflash2", "wrong"),
         (PAIR + "--enable-dbo", "--enable-dbo", "wrong"),
+        (PAIR + "-sc.num_speculative_tokens 0", "-sc.num_speculative_tokens 0", "wrong"),
+        (PAIR + "-sc.kv_cache_dtype auto", "-sc.kv_cache_dtype auto", "fine"),
+        (PAIR + "-sc.kv_cache_dtype nvfp4", "-sc.kv_cache_dtype nvfp4", "wrong"),
+        (PAIR + "-sc.tensor_parallel_size 1", "-sc.tensor_parallel_size 1", "wrong"),
+        (PAIR + "-tp 4 -sc.draft_tensor_parallel_size 2", "-sc.draft_tensor_parallel_size 2", "wrong"),
+        (PAIR + "-sc.num_speculative_tokens_per_batch_size [[2,8,7]]",
+         "-sc.num_speculative_tokens_per_batch_size [[2,8,7]]", "wrong"),
+        (PAIR + "-dp 2 -sc.num_speculative_tokens_per_batch_size [[1,8,7]]",
+         "-sc.num_speculative_tokens_per_batch_size [[1,8,7]]", "note"),
+        (SGLANG + "--speculative-num-draft-tokens 16 --speculative-dflash-block-size 8",
+         "--speculative-dflash-block-size 8", "wrong"),
+        (SGLANG + "--lora-paths a=b", "--lora-paths a=b", "note"),
         (SGLANG + "--kv-cache-dtype fp8", "--kv-cache-dtype fp8", "wrong"),
         (SGLANG + "--pp 2", "--pp 2", "wrong"),
         (SGLANG + "--cuda-graph-max-bs 16", "--cuda-graph-max-bs 16", "stale"),
@@ -45,8 +57,14 @@ def test_the_config_is_judged_key_by_key(said) -> None:
     found = said(f"vllm serve Qwen/Qwen3-8B --speculative-config '{config}'")
     assert found['"method": "eagle3"'] == "wrong"
     assert found['"model": "z-lab/Qwen3-4B-DFlash-b16"'] == "wrong"
-    assert found['"x": 1'] == "note"
+    assert found['"x": 1'] == "wrong"
     assert found["num_speculative_tokens"] == "missing"
+
+
+def test_a_key_of_a_later_release_is_wrong(explain) -> None:
+    report = explain(PAIR + "-sc.kv_cache_dtype auto", version="0.24.0")
+    said = {item.part: item.message for item in report.findings}
+    assert said["-sc.kv_cache_dtype auto"].startswith("only from 0.26.0 on")
 
 
 def test_a_misspelt_option_gets_the_nearest(explain) -> None:

@@ -29,6 +29,26 @@ def test_the_block_that_was_said_stays(explain) -> None:
     assert explain(PAIR.replace("tokens 15", "tokens 0")).right.block_size == 16
 
 
+def test_further_settings_of_the_draft_stay(explain) -> None:
+    text = words(explain(PAIR + "-sc.num_speculative_tokens_per_batch_size [[1,8,15],[9,64,7]]"
+                         " -sc.kv_cache_dtype auto -sc.blocks 3"))  # fmt: skip
+    assert '"num_speculative_tokens_per_batch_size": [[1, 8, 15], [9, 64, 7]]' in text
+    assert '"kv_cache_dtype": "auto"' in text
+    assert "blocks" not in text
+    wrong = explain(PAIR + "-sc.num_speculative_tokens_per_batch_size [[2,8,15]]")
+    assert "per_batch_size" not in words(wrong)
+
+
+def test_own_commits_stay_where_the_registry_has_none(explain) -> None:
+    commit = "c" * 40
+    text = words(explain(
+        f"vllm serve moonshotai/Kimi-K2.7-Code --trust-remote-code --revision {commit} -tp 8"
+        " -sc.method dflash -sc.model nvidia/Kimi-K2.7-Code-DFlash -sc.num_speculative_tokens 7"
+        f" -sc.revision {commit}"
+    ))  # fmt: skip
+    assert text.count(commit) == 2
+
+
 def test_what_a_rule_refuses_goes(explain) -> None:
     report = explain(PAIR + "-tp 3 --enable-dbo --port 70000")
     assert "--enable-dbo" not in words(report)

@@ -1,0 +1,57 @@
+"""vLLM's options that take a JSON object: written as one, or key by key after a dot. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from dflash_deploy.flag_tables import Given, json_object
+
+SPECULATION = "--speculative-config"
+
+
+def keys(item: Given) -> dict[str, Any]:
+    """What one option says, key by key; empty for any other kind of option."""
+    if not item.words:
+        return {}
+    path = dotted_path(item)
+    if not path:
+        return json_object(item.words[0])
+    said: Any = _value(item.words[0])
+    for key in reversed(path):
+        said = {key: said}
+    return dict(said)
+
+
+def dotted_path(item: Given) -> list[str]:
+    """`[model]` of `--speculative-config.model`; empty for an option without a dot."""
+    return item.as_written.partition("=")[0].replace("-", "_").split(".")[1:]
+
+
+def together(given: Iterable[Given]) -> dict[str, Any]:
+    """All that options of one name say. A whole object replaces what stood before it."""
+    found: dict[str, Any] = {}
+    for item in given:
+        found = _merged(found, keys(item)) if dotted_path(item) else keys(item)
+    return found
+
+
+def text(value: object) -> str:
+    """A value as it is written on a command line."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _value(word: str) -> Any:
+    """A dotted option's word, read as JSON where it is some."""
+    try:
+        return json.loads(word)
+    except (ValueError, RecursionError):
+        return word
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    both = {key: _merged(old[key], value)
+            for key, value in new.items()
+            if isinstance(value, dict) and isinstance(old.get(key), dict)}  # fmt: skip
+    return {**old, **new, **both}

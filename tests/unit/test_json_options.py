@@ -1,0 +1,47 @@
+"""Options that take a JSON object, in the ways people write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dflash_deploy.flag_tables import parse, tables
+from dflash_deploy.json_options import dotted_path, keys, text, together
+
+NEWEST = tables("vllm")[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-sc", '{"method": "dflash", "max_model_len": 7}'), {"method": "dflash", "max_model_len": 7}),
+        (("--speculative-config.max-model-len", "7"), {"max_model_len": 7}),
+        (("-sc.method=dflash",), {"method": "dflash"}),
+        (("--hf-overrides.rope_scaling.type", "yarn"), {"rope_scaling": {"type": "yarn"}}),
+        (("-sc.enforce_eager", "true"), {"enforce_eager": True}),
+        (("-sc", "no json"), {}),
+        (("-sc", "[1]"), {}),
+        (("-sc",), {}),
+        (("--seed", "7"), {}),
+    ],
+)  # fmt: skip
+def test_keys(words, said) -> None:
+    (item,) = parse(NEWEST, words)
+    assert keys(item) == said
+
+
+def test_dotted_keys_stand_together_and_an_object_replaces_what_was_before() -> None:
+    dotted = parse(NEWEST, ["--hf-overrides.rope.type", "yarn", "--hf-overrides.rope.factor", "4"])
+    assert together(dotted) == {"rope": {"type": "yarn", "factor": 4}}
+    assert together([*dotted, *parse(NEWEST, ["--hf-overrides", '{"a": 1}'])]) == {"a": 1}
+
+
+def test_a_path_is_of_the_name_alone() -> None:
+    (item,) = parse(NEWEST, ["--gpu-memory-utilization=0.85"])
+    assert dotted_path(item) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [("a b", "a b"), (True, "true"), ([[1, 8, 7]], "[[1, 8, 7]]")]
+)
+def test_a_value_on_a_command_line(value, word) -> None:
+    assert text(value) == word
