@@ -18,7 +18,6 @@ from dflash_deploy.schema import (
     Draft,
     EngineName,
     KvDtype,
-    Minimum,
     Parsers,
     Recipe,
     Thinking,
@@ -31,12 +30,6 @@ DEFAULT_CONCURRENCY = 64
 
 
 EMBEDDED_CONCURRENCY = 4
-
-
-GB = 2**30 / 10**9
-
-
-NO_MINIMUM = Minimum(tensor_parallel=1, source="nobody documented one")
 
 
 DEFAULT_CONTEXT = 32768
@@ -240,19 +233,6 @@ def choose_block_size(draft: Draft, recipe: Recipe, request: Request) -> tuple[i
     return trained, Choice("block_size", str(trained), why)
 
 
-def choose_concurrency(recipe: Recipe, request: Request) -> tuple[int, Choice]:
-    wanted = request.concurrency
-    if wanted is None:
-        embedded = request.engine == "transformers"
-        default = EMBEDDED_CONCURRENCY if embedded else DEFAULT_CONCURRENCY
-        wanted, why = default, "a default for mixed load; --concurrency says your own"
-    else:
-        why = "asked for"
-    if recipe.max_concurrency and wanted > recipe.max_concurrency:
-        wanted, why = recipe.max_concurrency, f"the most that recipe {recipe.name} allows"
-    return wanted, Choice("concurrency", str(wanted), why)
-
-
 def choose_batched_tokens(block_size: int, concurrency: int) -> int:
     """vLLM's budget of tokens a step, enough on every release: max(8192 + (K-1) N, (2K+1) N).
 
@@ -261,43 +241,6 @@ def choose_batched_tokens(block_size: int, concurrency: int) -> int:
     """
     k, n = block_size - 1, concurrency
     return max(8192 + (k - 1) * n, (2 * k + 1) * n)
-
-
-def choose_context(entry: Entry, request: Request) -> tuple[int, Choice]:
-    longest = entry.target.context
-    if request.context is not None:
-        if longest and request.context > longest:
-            raise Unsupported(
-                f"{entry.name} reads at most {longest} tokens, not {request.context}",
-                hint=f"--context {longest}",
-            )
-        return request.context, Choice("context", str(request.context), "asked for")
-    context = min(longest or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
-    why = "all the target can read" if context == longest else "a default; --context raises it"
-    most = f"at most {longest}" if longest else "its longest is not known"
-    return context, Choice("context", str(context), f"{why} ({most})")
-
-
-def choose_tensor_parallel(
-    entry: Entry, request: Request, hardware: Hardware
-) -> tuple[int, Choice]:
-    """The smallest power of two of cards that holds the documented minimum."""
-    minimum = entry.target.minimum or NO_MINIMUM
-    wanted, why = request.tensor_parallel, "asked for"
-    if wanted is None:
-        wanted, why = minimum.tensor_parallel, f"documented minimum ({minimum.source})"
-        card = hardware.memory_gib
-        # published minimums are in GB, cards in GiB
-        while card and minimum.memory_gib and wanted * card * GB < minimum.memory_gib:
-            wanted *= 2
-            why = f"{minimum.memory_gib} GiB in all are the documented minimum ({minimum.source})"
-    if hardware.cards and wanted > len(hardware.cards):
-        raise Unsupported(
-            f"{entry.name} needs {wanted} cards, and there is only {hardware}: {why}",
-            hint=f"dflash plan {entry.name} --engine {request.engine}"
-            f" --gpu {hardware.cards[0].name}:{wanted}",
-        )
-    return wanted, Choice("tensor_parallel", str(wanted), why, minimum.source)
 
 
 def kv_dtype(recipe: Recipe, request: Request) -> KvDtype:

@@ -6,10 +6,11 @@ weights and cache was fitted to what vLLM 0.26.0 reported on H200 cards (docs/me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dflash_deploy.kv_cache import layout
-from dflash_deploy.schema import Draft, KvDtype, Target, Weights
+from dflash_deploy.schema import Draft, KvDtype, Layers, Target, Weights
 
 GIB = 2**30
 UTILIZATION = 0.92
@@ -61,12 +62,15 @@ class Fit:
 
 def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Demand) -> Fit | None:
     """The fit on cards of `card` GiB, as CUDA counts them; None where a size is not known."""
-    if weights.gib is None or draft.gib is None or not target.layers or not draft.layers:
+    loaded = weights.loaded_gib or weights.gib
+    if loaded is None or draft.gib is None:
+        return None
+    if not (measured(target.layers) and measured(draft.layers)):
         return None
     if target.hidden_size is None or target.vocab_size is None:
         return None
     budget = card * demand.memory_fraction
-    shared = weights.gib / demand.ranks
+    shared = loaded / demand.ranks
     proposer = draft.gib / demand.ranks
     passes = _passes(target.hidden_size, target.vocab_size, demand)
     pool = layout(target.layers, draft.layers, ranks=demand.ranks,
@@ -76,6 +80,15 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
     request = pool.request_bytes(demand.context, demand.batched_tokens, states) / GIB
     cache = budget - shared - proposer - passes
     return Fit(budget, shared, proposer, passes, cache, request)
+
+
+def measured(layers: Sequence[Layers]) -> bool:
+    """Whether what each layer keeps of a token, or of a request, is known."""
+    return bool(layers) and all(
+        run.state_bytes if run.kind == "linear" else run.latent_dim or (
+            run.kv_heads and run.head_dim)
+        for run in layers
+    )  # fmt: skip
 
 
 def _passes(hidden: int, vocabulary: int, demand: Demand) -> float:

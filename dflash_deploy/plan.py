@@ -11,6 +11,7 @@ from dflash_deploy.engines import command
 from dflash_deploy.engines.common import as_choices, port
 from dflash_deploy.engines.spelling import Command, argv
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.memory import Fit
 from dflash_deploy.registry import Registry
 from dflash_deploy.request import Choice, Rejected, Request, Resolution
 from dflash_deploy.resolve import resolve
@@ -75,6 +76,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     context: int
     concurrency: int
     tensor_parallel: int
+    memory: Fit | None = None
+    """What this takes of each card, in GiB; None where that is not known."""
     expectation: Expectation | None = None
     choices: tuple[Choice, ...] = ()
     rejected: tuple[Rejected, ...] = ()
@@ -133,6 +136,7 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
         context=resolution.context,
         concurrency=resolution.concurrency,
         tensor_parallel=resolution.tensor_parallel,
+        memory=resolution.fit,
         expectation=expectation(resolution),
         choices=tuple(explain(resolution, words)),
         rejected=resolution.rejected,

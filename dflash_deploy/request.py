@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.memory import Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.schema import (
     Draft,
@@ -93,6 +94,8 @@ class Resolution:
     concurrency: int
     context: int
     tensor_parallel: int
+    fit: Fit | None
+    """What this takes of each card; None where that is not known."""
     thinking: Thinking | None
     parsers: Parsers | None
     said: frozenset[str]

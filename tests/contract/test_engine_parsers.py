@@ -105,6 +105,13 @@ REFUSED = (
     Refused(VLLM, "heads (32) must be divisible by tensor parallel size (3)", "draft-heads", extra=("--tensor-parallel-size", "3"), asks={"tensor_parallel": 3}),
     Refused(VLLM, "Fast prefill optimization for KV sharing is not compatible", "kv-sharing", extra=("--kv-sharing-fast-prefill",)),
     Refused(VLLM, "attention sinks not supported", "attention-sinks", "openai/gpt-oss-20b", "RTX-5090", extra=("--attention-backend", "flashinfer")),
+    Refused(VLLM, "attention sinks not supported", "attention-sinks", "openai/gpt-oss-20b", "A100", extra=("--attention-config.backend", "FLASH_ATTN")),
+    Refused(VLLM, "sink", "attention-sinks-large", "openai/gpt-oss-20b", "H100", extra=("--attention-backend", "flex_attention")),
+    Refused(VLLM, "draft_tensor_parallel_size", "draft-ranks", config={"draft_tensor_parallel_size": 2},
+            asks={"engine_args": ("-sc.draft_tensor_parallel_size", "2"), "tensor_parallel": 4}, extra=("--tensor-parallel-size", "4")),
+    Refused(VLLM, "draft_tensor_parallel_size", "draft-ranks-misnamed", config={"tensor_parallel_size": 1},
+            asks={"engine_args": ("-sc.tensor_parallel_size", "1")}),
+    Refused(VLLM, "NVFP4", "nvfp4-kv-draft", gpu="B200", config={"kv_cache_dtype": "nvfp4"}, asks={"engine_args": ("-sc.kv_cache_dtype", "nvfp4")}),
     # SGLang 0.5.23
     Refused(SGLANG, "only supports pp_size == 1", "pipeline-parallel", extra=("--pp-size", "2")),
     Refused(SGLANG, "requires --enable-dp-lm-head", extra=("--enable-dp-attention", "--dp-size", "2", "--tp-size", "2")),
@@ -236,7 +243,8 @@ def plan_of(case: Refused, version: str, registry: Registry) -> Plan:
     """What is asked by an option of ours is not said again in the engine's words."""
     request = Request(
         model=case.model, engine=case.release.engine, engine_version=version,
-        engine_args=() if case.asks else case.extra, trust_remote_code=True, **case.options, **case.asks,
+        trust_remote_code=True,
+        **case.options | (case.asks or {"engine_args": case.extra}),
     )  # fmt: skip
     return make_plan(registry, request, cards(f"{case.gpu}:{COUNT}", REGISTRY.gpus))
 

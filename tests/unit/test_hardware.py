@@ -258,13 +258,3 @@ def test_the_command_line_plans_for_the_machine_that_nvml_plays(tmp_path):
 def test_the_command_line_survives_a_broken_nvml(tmp_path):
     for machine in ("broken", "none"):
         assert planned(tmp_path, machine).returncode == 0
-
-
-def test_a_16_gb_card_holds_what_is_published_for_16_gb(gpus):
-    from dflash_deploy.choose import choose_tensor_parallel
-    from dflash_deploy.request import Request
-
-    entry = load(user=False).find("gpt-oss-20b")
-    card = Hardware((Card("RTX", None, 15.99),), "found")
-    wish = Request(model="gpt-oss-20b", engine="vllm")
-    assert choose_tensor_parallel(entry, wish, card)[0] == 1

@@ -1,0 +1,77 @@
+"""What does not fit, and each change that alone would make it fit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dflash_deploy.errors import Unsupported
+from dflash_deploy.room import CONTEXTS, LOADS, Need, Room, estimate, powers
+
+TIGHT = 0.03
+"""Of the budget: what an estimate may be wrong by before it refuses."""
+MOST_CARDS = 64
+Change = tuple[str, Need, Room]
+"""As an option, and what it makes of the question."""
+
+
+def check_room(need: Need, room: Room) -> None:
+    """Raises Unsupported for what is too large by more than the estimate may be wrong."""
+    found = room.fit
+    if found is None or found.cache + TIGHT * found.budget >= found.request:
+        return
+    ways = list(remedies(need, room))
+    raise Unsupported(
+        f"{need.entry.name} does not fit {need.hardware}: weights {found.target:.1f}, draft"
+        f" {found.draft:.1f} and a pass {found.passes:.1f} GiB of each card's {found.budget:.1f}"
+        f" leave {max(found.cache, 0):.1f} for the cache, and one request of {room.context} tokens"
+        f" needs {found.request:.1f}",
+        hint=ways[0] if ways else f"dflash list --fits --gpu {need.hardware.cards[0].name}",
+        detail="\n".join(f"or: {way}" for way in ways[1:]) or None,
+    )
+
+
+def remedies(need: Need, room: Room) -> Iterator[str]:
+    """The mildest change of each kind that makes it fit."""
+    for kind in (_contexts, _cache_types, _loads, _blocks, _weights, _cards):
+        for said, changed, there in kind(need, room):
+            found = estimate(changed, there)
+            if found is not None and found.fits:
+                yield said
+                break
+
+
+def _contexts(need: Need, room: Room) -> Iterator[Change]:
+    for context in CONTEXTS:
+        if context < room.context:
+            yield f"--context {context}", need, replace(room, context=context)
+
+
+def _cache_types(need: Need, room: Room) -> Iterator[Change]:
+    request = replace(need.request, kv_dtype="fp8")
+    yield "--kv-dtype fp8", replace(need, request=request), room
+
+
+def _loads(need: Need, room: Room) -> Iterator[Change]:
+    for load in LOADS:
+        if load < room.concurrency:
+            yield f"--concurrency {load}", need, replace(room, concurrency=load)
+
+
+def _blocks(need: Need, room: Room) -> Iterator[Change]:
+    for block in (8, 4):
+        if block < need.block_size:
+            yield f"--block-size {block}", replace(need, block_size=block), room
+
+
+def _weights(need: Need, room: Room) -> Iterator[Change]:
+    for weights in need.entry.target.weights:
+        if weights.format == need.weights.format:
+            yield f"--weights {weights.name}", replace(need, weights=weights), room
+
+
+def _cards(need: Need, room: Room) -> Iterator[Change]:
+    for cards in powers(MOST_CARDS):
+        if cards > room.tensor_parallel:
+            gpu = f"--gpu {need.hardware.cards[0].name}:{cards}"
+            yield gpu, need, replace(room, tensor_parallel=cards)

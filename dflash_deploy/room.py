@@ -1,0 +1,259 @@
+"""Cards, context and requests: what memory leaves room for.
+
+Pure. What was asked for stays as it is, or is refused; what was not is chosen so that a request of
+full context fits beside the weights, and as many short ones as are admitted at once. Where the card
+or a size is not known, nothing is estimated: documented minimums and defaults hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from packaging.version import Version
+
+from dflash_deploy.choose import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_CONTEXT,
+    EMBEDDED_CONCURRENCY,
+    choose_batched_tokens,
+    kv_dtype,
+)
+from dflash_deploy.errors import Unsupported
+from dflash_deploy.hardware import Card, Hardware
+from dflash_deploy.memory import UTILIZATION, Demand, Fit, fit
+from dflash_deploy.registry import Entry
+from dflash_deploy.request import Choice, Request
+from dflash_deploy.schema import Draft, KvDtype, Minimum, Recipe, Weights
+
+GB = 2**30 / 10**9
+NO_MINIMUM = Minimum(tensor_parallel=1, source="nobody documented one")
+CONTEXTS = (DEFAULT_CONTEXT, 16384, 8192, 4096, 2048)
+"""Tried from the longest on, where none was asked for."""
+LOADS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+SHORT = 2048
+"""Tokens of a request of which all that are admitted shall run at once."""
+UNSEEN = 0.015
+"""Of a card, where nobody knows better: what the driver keeps and CUDA does not get."""
+PREFIXES_OF_HYBRIDS = Version("0.28.0")
+"""vLLM keeps prefixes of hybrid targets by default from here on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """A pair to be served, and what is decided of it before its memory is looked at."""
+
+    entry: Entry
+    version: Version
+    draft: Draft
+    weights: Weights
+    recipe: Recipe
+    request: Request
+    hardware: Hardware
+    block_size: int
+    words: Mapping[str, tuple[str, ...]]
+    """What is said in the engine's words."""
+
+    @property
+    def kv_dtype(self) -> KvDtype:
+        return kv_dtype(self.recipe, self.request)
+
+    @property
+    def memory_fraction(self) -> float:
+        said = next(iter(self.words.get("memory_fraction", ())), "")
+        try:
+            return float(said)
+        except ValueError:
+            return self.recipe.memory_fraction or UTILIZATION
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is asked of how many cards, and what that takes of each."""
+
+    tensor_parallel: int
+    context: int
+    concurrency: int
+    fit: Fit | None = None
+
+
+def choose_room(need: Need) -> tuple[Room, tuple[Choice, ...]]:
+    """Raises Unsupported where there are too few cards, or they are too small."""
+    check_context(need)
+    modelled = estimate(need, next(_rooms(need))) is not None
+    room = (next(_fitting(need), None) or _tight(need)) if modelled else _documented(need)
+    check_cards(need, room.tensor_parallel)
+    return room, tuple(reasons(need, room))
+
+
+def check_context(need: Need) -> None:
+    longest, wanted = need.entry.target.context, need.request.context
+    if longest and wanted and wanted > longest:
+        raise Unsupported(
+            f"{need.entry.name} reads at most {longest} tokens, not {wanted}",
+            hint=f"--context {longest}",
+        )
+
+
+def estimate(need: Need, room: Room) -> Fit | None:
+    """What a room takes of each card; None where that is not known, or the engine not modelled."""
+    card = usable_gib(need.hardware)
+    if card is None or need.request.engine != "vllm":
+        return None
+    said = next(iter(need.words.get("batched_tokens", ())), "")
+    hybrid = any(layers.kind == "linear" for layers in need.entry.target.layers)
+    keeps = need.version >= PREFIXES_OF_HYBRIDS and "no_prefix_caching" not in need.words
+    demand = Demand(
+        context=room.context, concurrency=room.concurrency, block_size=need.block_size,
+        batched_tokens=int(said) if said.isdecimal() else (
+            choose_batched_tokens(need.block_size, room.concurrency)),
+        ranks=room.tensor_parallel, kv_dtype=need.kv_dtype, memory_fraction=need.memory_fraction,
+        prefix_caching=hybrid and keeps,
+    )  # fmt: skip
+    return fit(need.entry.target, need.weights, need.draft, card, demand)
+
+
+def usable_gib(hardware: Hardware) -> float | None:
+    """Of the smallest card, what CUDA gets of it."""
+    return min(map(_usable, hardware.cards), default=None) or None
+
+
+def _usable(card: Card) -> float:
+    kept = card.memory_gib * UNSEEN if card.reserved_gib is None else card.reserved_gib
+    return card.memory_gib - kept
+
+
+def _fitting(need: Need) -> Iterator[Room]:
+    """Every room that holds, the best first: a long context, few cards, many requests."""
+    for room in _rooms(need):
+        full = estimate(need, room)
+        if full is None:
+            return
+        short = estimate(need, replace(room, context=min(room.context, SHORT)))
+        asked = need.request.concurrency is not None
+        if full.fits and short and (asked or short.requests >= room.concurrency):
+            yield replace(room, fit=full)
+
+
+def _rooms(need: Need) -> Iterator[Room]:
+    asked = need.request
+    cards = [asked.tensor_parallel] if asked.tensor_parallel else _cards(need)
+    contexts = [asked.context] if asked.context else _up_to(CONTEXTS, default_context(need.entry))
+    loads = [asked.concurrency] if asked.concurrency else _up_to(LOADS, default_load(need))
+    for context, ranks, load in product(contexts, cards, loads):
+        yield Room(ranks, context, _capped(load, need.recipe))
+
+
+def _cards(need: Need) -> list[int]:
+    """As many as are there, from the documented number on if there are so many."""
+    there = powers(len(need.hardware.cards))
+    documented = (need.entry.target.minimum or NO_MINIMUM).tensor_parallel
+    return [cards for cards in there if cards >= min(documented, there[-1])]
+
+
+def powers(most: int) -> list[int]:
+    return [1 << power for power in range(max(most, 1).bit_length())]
+
+
+def _up_to(steps: tuple[int, ...], most: int) -> list[int]:
+    return [most, *(step for step in steps if step < most)]
+
+
+def default_context(entry: Entry) -> int:
+    return min(entry.target.context or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+
+
+def default_load(need: Need) -> int:
+    load = EMBEDDED_CONCURRENCY if need.request.engine == "transformers" else DEFAULT_CONCURRENCY
+    return _capped(load, need.recipe)
+
+
+def _capped(load: int, recipe: Recipe) -> int:
+    return min(load, recipe.max_concurrency or load)
+
+
+def _documented(need: Need) -> Room:
+    """By what somebody published of the target, in cards and in memory."""
+    minimum = need.entry.target.minimum or NO_MINIMUM
+    asked = need.request
+    cards = asked.tensor_parallel or minimum.tensor_parallel
+    card = need.hardware.memory_gib
+    # published minimums are in GB, cards in GiB
+    while (
+        not asked.tensor_parallel and card and minimum.memory_gib
+        and cards * card * GB < minimum.memory_gib
+    ):  # fmt: skip
+        cards *= 2
+    load = _capped(asked.concurrency, need.recipe) if asked.concurrency else default_load(need)
+    return Room(cards, asked.context or default_context(need.entry), load)
+
+
+def _tight(need: Need) -> Room:
+    """The last that was tried: all cards, and the least of what was not asked for."""
+    *_, room = _rooms(need)
+    return replace(room, fit=estimate(need, room))
+
+
+def check_cards(need: Need, wanted: int) -> None:
+    hardware, name = need.hardware, need.entry.name
+    if hardware.cards and wanted > len(hardware.cards):
+        raise Unsupported(
+            f"{name} needs {wanted} cards, and there is only {hardware}:"
+            f" {'asked for' if need.request.tensor_parallel else _documented_why(need)}",
+            hint=f"dflash plan {name} --engine {need.request.engine}"
+            f" --gpu {hardware.cards[0].name}:{wanted}",
+        )
+
+
+def reasons(need: Need, room: Room) -> Iterator[Choice]:
+    """Why so many cards, such a context, and so many requests; and what that takes."""
+    asked, longest = need.request, need.entry.target.context
+    yield _load_reason(need, room)
+    most = f"at most {longest}" if longest else "its longest is not known"
+    if asked.context:
+        why = "asked for"
+    elif room.context == longest:
+        why = f"all the target can read ({most})"
+    elif room.context < default_context(need.entry):
+        why = f"the longest that fits beside the weights ({most})"
+    else:
+        why = f"a default; --context raises it ({most})"
+    yield Choice("context", str(room.context), why)
+    minimum = need.entry.target.minimum or NO_MINIMUM
+    if asked.tensor_parallel:
+        cards, source = "asked for", None
+    elif room.fit and room.tensor_parallel > minimum.tensor_parallel:
+        cards = "the fewest that hold the weights and a request of full context"
+        source = "an estimate: docs/memory.md"
+    else:
+        cards, source = _documented_why(need), minimum.source
+    yield Choice("tensor_parallel", str(room.tensor_parallel), cards, source)
+    if found := room.fit:
+        value = f"{found.requests:.1f} x {room.context} tokens"
+        why = (
+            f"of each card's {found.budget:.1f} GiB: weights {found.target:.1f}, draft"
+            f" {found.draft:.1f}, a pass {found.passes:.1f}, cache {found.cache:.1f}, of which one"
+            f" request of full context takes {found.request:.2f}"
+        )
+        yield Choice("memory", value, why, "an estimate: docs/memory.md")
+
+
+def _load_reason(need: Need, room: Room) -> Choice:
+    asked, most = need.request.concurrency, need.recipe.max_concurrency
+    if most and room.concurrency == most and (asked or DEFAULT_CONCURRENCY) > most:
+        why = f"the most that recipe {need.recipe.name} allows"
+    elif asked:
+        why = "asked for"
+    elif room.concurrency < default_load(need):
+        why = f"as many requests of {min(SHORT, room.context)} tokens as have room at once"
+    else:
+        why = "a default for mixed load; --concurrency says your own"
+    return Choice("concurrency", str(room.concurrency), why)
+
+
+def _documented_why(need: Need) -> str:
+    minimum, card = need.entry.target.minimum or NO_MINIMUM, need.hardware.memory_gib
+    if card and minimum.memory_gib and minimum.tensor_parallel * card * GB < minimum.memory_gib:
+        return f"{minimum.memory_gib} GB in all are the documented minimum ({minimum.source})"
+    return f"documented minimum ({minimum.source})"

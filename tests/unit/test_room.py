@@ -1,0 +1,105 @@
+"""How many cards, how long a context, how many requests: by what memory leaves room for."""
+
+from __future__ import annotations
+
+import pytest
+
+from dflash_deploy.errors import Unsupported
+from dflash_deploy.hardware import Card, Hardware, parse
+from dflash_deploy.plan import make_plan
+from dflash_deploy.registry import load
+from dflash_deploy.request import Request
+
+REGISTRY = load(user=False)
+
+
+def planned(model: str, gpu: str | Hardware, *words: str, **asked):
+    cards = parse(gpu, REGISTRY.gpus) if isinstance(gpu, str) else gpu
+    request = Request(
+        model=model, engine="vllm", engine_args=words, trust_remote_code=True, **asked
+    )
+    return make_plan(REGISTRY, request, cards)
+
+
+def why(plan, name: str) -> str:
+    return next(choice.why for choice in plan.choices if choice.name == name)
+
+
+def test_a_large_card_takes_the_defaults() -> None:
+    plan = planned("qwen3-8b", "H200")
+    assert (plan.tensor_parallel, plan.context, plan.concurrency) == (1, 32768, 64)
+    assert plan.memory.requests > 20
+    assert "weights 15.3" in why(plan, "memory")
+
+
+def test_a_small_card_takes_what_fits() -> None:
+    plan = planned("qwen3-8b", "RTX-4090")
+    assert (plan.tensor_parallel, plan.context) == (1, 16384)
+    assert plan.concurrency < 64
+    assert "fits beside the weights" in why(plan, "context")
+    assert "requests of 2048 tokens" in why(plan, "concurrency")
+    assert plan.memory.fits
+
+
+def test_two_small_cards_share_it_before_the_context_is_cut() -> None:
+    plan = planned("qwen3-8b", "RTX-4090:2")
+    assert (plan.tensor_parallel, plan.context) == (2, 32768)
+
+
+def test_cards_that_are_not_needed_stay_free() -> None:
+    assert planned("qwen3-8b", "H100:8").tensor_parallel == 1
+
+
+def test_the_documented_number_of_cards_holds_where_it_is_there() -> None:
+    assert planned("minimax-m2.7", "H200:8").tensor_parallel == 4
+    assert planned("minimax-m2.7", "H200:2").tensor_parallel == 2
+
+
+def test_recurrent_states_limit_how_many_requests_run() -> None:
+    """1 + K states of 144 MiB and more a request: 2.4 GiB with blocks of 16."""
+    plan = planned("qwen3.5-27b", "H200")
+    assert plan.concurrency < 40
+    assert planned("qwen3.5-27b", "H200", block_size=8).concurrency > plan.concurrency
+
+
+def test_what_was_asked_for_stays_or_is_refused() -> None:
+    assert planned("qwen3-8b", "RTX-4090", context=16384, concurrency=2).concurrency == 2
+    with pytest.raises(Unsupported, match=r"does not fit 1 x RTX-4090: weights 15.3") as stopped:
+        planned("qwen3-8b", "RTX-4090", context=40960)
+    ways = [stopped.value.hint, *(stopped.value.detail or "").splitlines()]
+    assert ways == ["--context 16384", "or: --kv-dtype fp8", "or: --gpu RTX-4090:2"]
+
+
+@pytest.mark.parametrize("way", [{"context": 16384}, {"kv_dtype": "fp8"}, {"gpu": "RTX-4090:2"}])
+def test_each_way_out_leads_out(way) -> None:
+    asked = {"gpu": "RTX-4090", "context": 40960} | way
+    assert planned("qwen3-8b", asked.pop("gpu"), **asked).memory.fits
+
+
+def test_weights_that_no_card_here_holds_are_refused_at_once() -> None:
+    with pytest.raises(Unsupported, match=r"leave 0.0 for the cache") as stopped:
+        planned("qwen3.5-27b", "RTX-4090")
+    assert "--gpu RTX-4090:4" in f"{stopped.value.hint} {stopped.value.detail}"
+
+
+def test_the_users_own_share_of_the_card_counts() -> None:
+    assert planned("qwen3-8b", "H100", "--gpu-memory-utilization=0.5").memory.budget == (
+        pytest.approx(39.4, abs=0.1))  # fmt: skip
+    with pytest.raises(Unsupported):
+        planned("qwen3-8b", "H100", "--gpu-memory-utilization", "0.2")
+
+
+def test_what_the_driver_keeps_is_not_given_out() -> None:
+    kept = Card("H100", "hopper", 80, reserved_gib=8)
+    assert planned("qwen3-8b", Hardware((kept,), "found")).memory.budget == pytest.approx(66.24)
+
+
+def test_an_unknown_size_or_card_is_no_estimate() -> None:
+    assert planned("qwen3-8b", Hardware()).memory is None
+    assert planned("kimi-k2.5", Hardware()).tensor_parallel == 8
+    assert planned("minimax-m2.5", "H200:8").memory is None  # of its draft
+
+
+def test_more_cards_than_there_are_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"needs 4 cards.*asked for"):
+        planned("qwen3-8b", "H100:2", tensor_parallel=4)
