@@ -92,18 +92,18 @@ def _kinds(target: list[Layers], draft: list[Layers], ranks: int, element: float
     tokens = BLOCK
     if state and state.state_bytes:
         per_layer = state.state_bytes / state.count / ranks
-        token = next(_token_bytes(x, ranks, element) for x in target if x.kind == "full")
+        token = next(token_bytes(x, ranks, element) for x in target if x.kind == "full")
         tokens = BLOCK * ceil(per_layer / token / BLOCK)
         yield Kind("linear", state.count, round(token * tokens), tokens)
     for number, run in enumerate((*target, *draft)):
         if run.kind != "linear":
-            page = round(_token_bytes(run, ranks, element) * tokens)
+            page = round(token_bytes(run, ranks, element) * tokens)
             shape = (run.kv_heads, run.head_dim)
             yield Kind(run.kind, run.count, page, tokens, run.window or 0, shape,
                        number >= len(target))  # fmt: skip
 
 
-def _token_bytes(run: Layers, ranks: int, element: float) -> float:
+def token_bytes(run: Layers, ranks: int, element: float) -> float:
     """One layer, one token: K and V of the heads a card holds, or one latent, never divided."""
     if run.latent_dim:
         return run.latent_dim * element

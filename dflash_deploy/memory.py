@@ -45,10 +45,10 @@ class Fit:
     target: float
     draft: float
     passes: float
-    """Activations, logits and the runtime."""
+    """Of the budget: activations, logits and the runtime; on SGLang the runtime alone."""
     cache: float
     request: float
-    """What one request of full context takes of the cache at most."""
+    """What one request of full context takes of the cache at most, reserves included."""
 
     @property
     def requests(self) -> float:
