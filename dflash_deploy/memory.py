@@ -62,15 +62,14 @@ class Fit:
 
 def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Demand) -> Fit | None:
     """The fit on cards of `card` GiB, as CUDA counts them; None where a size is not known."""
-    loaded = weights.loaded_gib or weights.gib
-    if loaded is None or draft.gib is None:
+    if weights.in_memory is None or draft.gib is None:
         return None
     if not (measured(target.layers) and measured(draft.layers)):
         return None
     if target.hidden_size is None or target.vocab_size is None:
         return None
     budget = card * demand.memory_fraction
-    shared = loaded / demand.ranks
+    shared = weights.in_memory / demand.ranks
     proposer = draft.gib / demand.ranks
     passes = _passes(target.hidden_size, target.vocab_size, demand)
     pool = layout(target.layers, draft.layers, ranks=demand.ranks,

@@ -8,8 +8,6 @@ from dataclasses import replace
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.room import CONTEXTS, LOADS, Need, Room, estimate, powers
 
-TIGHT = 0.03
-"""Of the budget: what an estimate may be wrong by before it refuses."""
 MOST_CARDS = 64
 Change = tuple[str, Need, Room]
 """As an option, and what it makes of the question."""
@@ -18,7 +16,7 @@ Change = tuple[str, Need, Room]
 def check_room(need: Need, room: Room) -> None:
     """Raises Unsupported for what is too large by more than the estimate may be wrong."""
     found = room.fit
-    if found is None or found.cache + TIGHT * found.budget >= found.request:
+    if found is None or found.cache + need.doubt * found.budget >= found.request:
         return
     ways = list(remedies(need, room))
     raise Unsupported(

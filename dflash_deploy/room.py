@@ -13,6 +13,7 @@ from itertools import product
 
 from packaging.version import Version
 
+from dflash_deploy import memory, sglang_memory
 from dflash_deploy.choose import (
     DEFAULT_CONCURRENCY,
     DEFAULT_CONTEXT,
@@ -22,7 +23,7 @@ from dflash_deploy.choose import (
 )
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.hardware import Card, Hardware
-from dflash_deploy.memory import UTILIZATION, Demand, Fit, fit
+from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Request
 from dflash_deploy.schema import Draft, KvDtype, Minimum, Recipe, Weights
@@ -60,12 +61,22 @@ class Need:
         return kv_dtype(self.recipe, self.request)
 
     @property
-    def memory_fraction(self) -> float:
+    def memory_fraction(self) -> float | None:
+        """What was said, by the user or the recipe; None: the engine's own."""
         said = next(iter(self.words.get("memory_fraction", ())), "")
         try:
             return float(said)
         except ValueError:
-            return self.recipe.memory_fraction or UTILIZATION
+            return self.recipe.memory_fraction
+
+    @property
+    def doubt(self) -> float:
+        """Of the budget, what an estimate may be wrong by before it refuses: docs/memory.md."""
+        return 0.03 if self.request.engine == "vllm" else 0.1
+
+    def number(self, setting: str) -> int | None:
+        said = next(iter(self.words.get(setting, ())), "")
+        return int(said) if said.isdecimal() else None
 
 
 @dataclass(frozen=True)
@@ -98,20 +109,33 @@ def check_context(need: Need) -> None:
 
 def estimate(need: Need, room: Room) -> Fit | None:
     """What a room takes of each card; None where that is not known, or the engine not modelled."""
-    card = usable_gib(need.hardware)
-    if card is None or need.request.engine != "vllm":
+    card, engine = usable_gib(need.hardware), need.request.engine
+    if card is None or engine == "transformers":
         return None
-    said = next(iter(need.words.get("batched_tokens", ())), "")
+    if engine == "sglang":
+        return _of_sglang(need, room, card)
     hybrid = any(layers.kind == "linear" for layers in need.entry.target.layers)
     keeps = need.version >= PREFIXES_OF_HYBRIDS and "no_prefix_caching" not in need.words
+    budget = choose_batched_tokens(need.block_size, room.concurrency)
     demand = Demand(
         context=room.context, concurrency=room.concurrency, block_size=need.block_size,
-        batched_tokens=int(said) if said.isdecimal() else (
-            choose_batched_tokens(need.block_size, room.concurrency)),
-        ranks=room.tensor_parallel, kv_dtype=need.kv_dtype, memory_fraction=need.memory_fraction,
+        batched_tokens=need.number("batched_tokens") or budget, ranks=room.tensor_parallel,
+        kv_dtype=need.kv_dtype, memory_fraction=need.memory_fraction or memory.UTILIZATION,
         prefix_caching=hybrid and keeps,
     )  # fmt: skip
-    return fit(need.entry.target, need.weights, need.draft, card, demand)
+    return memory.fit(need.entry.target, need.weights, need.draft, card, demand)
+
+
+def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
+    chunk = need.number("--chunked-prefill-size") or sglang_memory.prefill_chunk(card)
+    demand = Demand(
+        context=room.context, concurrency=room.concurrency, block_size=need.block_size,
+        batched_tokens=chunk, ranks=room.tensor_parallel, kv_dtype=need.kv_dtype,
+        prefix_caching="no_prefix_caching" not in need.words,
+    )  # fmt: skip
+    own = sglang_memory.static_fraction(need.entry.target, card, demand)
+    demand = replace(demand, memory_fraction=need.memory_fraction or own)
+    return sglang_memory.fit(need.entry.target, need.weights, need.draft, card, demand)
 
 
 def usable_gib(hardware: Hardware) -> float | None:
@@ -131,8 +155,9 @@ def _fitting(need: Need) -> Iterator[Room]:
         if full is None:
             return
         short = estimate(need, replace(room, context=min(room.context, SHORT)))
-        asked = need.request.concurrency is not None
-        if full.fits and short and (asked or short.requests >= room.concurrency):
+        # SGLang lowers by itself what it admits (0.5.23 mem_cache/kv_cache_configurator.py)
+        settled = need.request.concurrency is not None or need.request.engine == "sglang"
+        if full.fits and short and (settled or short.requests >= room.concurrency):
             yield replace(room, fit=full)
 
 
@@ -232,9 +257,9 @@ def reasons(need: Need, room: Room) -> Iterator[Choice]:
     if found := room.fit:
         value = f"{found.requests:.1f} x {room.context} tokens"
         why = (
-            f"of each card's {found.budget:.1f} GiB: weights {found.target:.1f}, draft"
-            f" {found.draft:.1f}, a pass {found.passes:.1f}, cache {found.cache:.1f}, of which one"
-            f" request of full context takes {found.request:.2f}"
+            f"of each card the engine takes {found.budget:.1f} GiB: weights {found.target:.1f},"
+            f" draft {found.draft:.1f}, a pass {found.passes:.1f}, cache {found.cache:.1f}, and a"
+            f" request of full context {found.request:.2f} of that"
         )
         yield Choice("memory", value, why, "an estimate: docs/memory.md")
 

