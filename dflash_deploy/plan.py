@@ -78,6 +78,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel: int
     memory: Fit | None = None
     """What this takes of each card, in GiB; None where that is not known."""
+    hardware: Hardware = Hardware()
+    """The cards it was made for; none where they are unknown, or where it runs on the CPU."""
     expectation: Expectation | None = None
     choices: tuple[Choice, ...] = ()
     rejected: tuple[Rejected, ...] = ()
@@ -137,6 +139,7 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
         concurrency=resolution.concurrency,
         tensor_parallel=resolution.tensor_parallel,
         memory=resolution.fit,
+        hardware=hardware,
         expectation=expectation(resolution),
         choices=tuple(explain(resolution, words)),
         rejected=resolution.rejected,

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from dflash_deploy.cli import _output, chat, explain, plan, pull, registry, serve, show
+from dflash_deploy.cli import _output, chat, doctor, explain, plan, pull, registry, serve, show
 from dflash_deploy.cli import list as list_command
 from dflash_deploy.errors import DFlashError, Interrupted
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("list")(list_command.list_models)
 app.command("show")(show.show)
+app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
 app.command("pull")(pull.pull)
 app.command("serve")(serve.serve)
