@@ -22,7 +22,7 @@ def doctor(*, registry: RegistryOpt = None, json: JsonOpt = False) -> None:
     GPUs, engines, Docker, the hub, disk, caches, limits, and whose `dflash` this is. A note keeps
     nothing; a problem does.
 
-    Exit codes: 0 ready; else that of the first problem: 4 GPU or limits, 5 engine, 6 hub or disk.
+    Exit codes: 0 ready; else the first problem's: 4 GPU or limits, 5 engine, 6 hub or disk.
     """
     from dflash_deploy.doctor.examine import examine
     from dflash_deploy.registry import load

@@ -16,6 +16,8 @@ import msgspec
 from dflash_deploy.doctor.finding import Finding, plain
 
 SCRIPT, OURS, OUR_MODULE = "dflash", "dflash-deploy", "dflash_deploy"
+# removing the other package removes the script, whosever it is by then
+TAKE_BACK = f"pip uninstall {SCRIPT} && pip install --force-reinstall --no-deps {OURS}"
 LARGEST = 1 << 16
 """Bytes of a script that are read; a launcher of pip's has a few hundred."""
 
@@ -117,7 +119,7 @@ def findings(command: Command) -> Iterator[Finding]:
 def _owned(command: Command) -> Finding:
     if command.path is None:
         text = "no `dflash` on PATH: `python -m dflash_deploy` is the same"
-        return Finding("command", "note", text, f'export PATH="{command.prefix}/bin:$PATH"')
+        return Finding("command", "note", text, _first(command))
     at = f"`dflash` is {command.path}"
     if command.owner is None:
         return Finding("command", "note", plain(f"{at}: no package of Python's"), _ours(command))
@@ -126,15 +128,17 @@ def _owned(command: Command) -> Finding:
         text = f"{at} {whose}, another program"
         return Finding("command", "note", plain(text), _ours(command))
     if not command.here:
-        text = f"{at} {whose}, and not the one that runs now ({command.prefix})"
-        return Finding("command", "note", plain(text))
+        text = f"{at} {whose}, and not the one that runs now"
+        return Finding("command", "note", plain(text), _first(command))
     if command.shared:
         text = f"{at} {whose}; the package `dflash` wants the name too, and may take it back"
-        return Finding("command", "note", plain(text), "pip uninstall dflash")
+        return Finding("command", "note", plain(text), TAKE_BACK)
     return Finding("command", "ok", plain(f"{at} {whose}"))
 
 
+def _first(command: Command) -> str:
+    return f'export PATH="{command.prefix}/bin:$PATH"'
+
+
 def _ours(command: Command) -> str:
-    if command.here:
-        return f"pip uninstall {SCRIPT} && pip install --force-reinstall --no-deps {OURS}"
-    return f"use `{OURS}`, the same program by its other name"
+    return TAKE_BACK if command.here else f"use `{OURS}`, the same program by its other name"

@@ -113,7 +113,7 @@ def _judged(found: Found, engine: Engine, hardware: Hardware | None) -> Finding:
     if reason := _too_new_for_driver(version, engine, hardware):
         remedy = f"install an NVIDIA driver that runs CUDA {built_for(version, engine)}"
         return Finding("engines", "problem", f"{text}: {reason}", remedy)
-    if version > Version(newest):
+    if Version(version.public) > Version(newest):  # a build of that release is no newer one
         text, state = f"{text}: newer than {newest}, the newest known here", "note"
     return Finding("engines", state, text)
 

@@ -25,7 +25,7 @@ BUSY = 429
 SET_CLOCK = "sudo timedatectl set-ntp true"
 
 
-Login = Literal["valid", "expired", "invalid", "untold"]
+Login = Literal["valid", "expired", "invalid", "untold", "unreadable"]
 
 
 class Hub(msgspec.Struct, frozen=True):
@@ -48,8 +48,13 @@ def read() -> Hub:
     from huggingface_hub import constants, get_token
 
     endpoint = without_password(constants.ENDPOINT)
-    source = trouble.token_source()
-    token = get_token() if source else None
+    try:
+        source = trouble.token_source()
+        token = get_token() if source else None
+    except OSError:
+        found = Hub(endpoint, "offline") if trouble.offline() else _asked(endpoint, None)
+        source = f"the token in {constants.HF_TOKEN_PATH}"
+        return msgspec.structs.replace(found, token=source, login="unreadable")
     if trouble.offline():
         return Hub(endpoint, "offline", source)
     if token and not (token.isascii() and token.isprintable()):
@@ -191,6 +196,8 @@ def _login(hub: Hub) -> Finding:
         case "valid":
             role = f", {hub.role}" if hub.role else ""
             return Finding("hub", "ok", plain(f"{hub.token} is valid: {hub.user}{role}"))
+        case "unreadable":
+            return Finding("hub", "problem", f"{hub.token} cannot be read", "check HF_HOME")
         case "untold":
             return Finding("hub", "note", f"the hub does not say whether {hub.token} is valid")
     how = "has expired" if hub.login == "expired" else "is not valid, or no longer"

@@ -30,6 +30,9 @@ FILES = {
 SMALL, GATED = "org/small", "org/gated"
 GATED_FILES = dict(FILES)  # tests change FILES
 GOOD_TOKEN = "hf_good"
+REFUSALS = {
+    None: "Invalid username or password.", "Bearer hf_old": 'User Access Token "x" is expired',
+}  # fmt: skip
 LFS = (".safetensors", ".bin", ".gguf")
 
 
@@ -116,7 +119,19 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._route(unquote(self.path.partition("?")[0]), token, fault)
 
+    def _whoami(self, token: str | None) -> None:
+        """As `/api/whoami-v2`: `hf_good` is somebody's, `hf_old` was."""
+        if token == f"Bearer {GOOD_TOKEN}":
+            auth = {"type": "access_token", "accessToken": {"displayName": "x", "role": "read"}}
+            self._json({"type": "user", "name": "ada", "auth": auth})
+            return
+        said = REFUSALS.get(token, "Invalid credentials in Authorization header")
+        self._send(401, json.dumps({"error": said}).encode(), {"X-Error-Message": said})
+
     def _route(self, path: str, token: str | None, fault: Fault | None) -> None:
+        if path == "/api/whoami-v2":
+            self._whoami(token)
+            return
         words = path.strip("/").split("/")
         name = "/".join(words[2:4] if words[0] == "api" else words[:2])
         repo = self.hub.repos.get(name)

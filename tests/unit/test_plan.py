@@ -180,3 +180,12 @@ def test_a_memory_fraction_is_written_only_where_one_was_published(registry):
 def test_a_printed_sglang_command_says_that_it_asks_for_no_key(registry):
     plan = planned(registry, "gpt-oss-20b", "sglang", api_key_env="DFLASH_API_KEY")
     assert any("asks for no key" in line for line in plan.warnings)
+
+
+def test_the_cards_it_was_made_for_are_in_its_json(registry):
+    plan = planned(registry, "gpt-oss-20b", "vllm", "H100:2")
+    document = msgspec.json.decode(msgspec.json.encode(plan))["hardware"]
+    assert [(card["name"], card["memory_gib"]) for card in document["cards"]] == [("H100", 80)] * 2
+    assert (document["origin"], document["hidden"], document["trouble"]) == ("given", [], None)
+    unknown = msgspec.json.decode(msgspec.json.encode(planned(registry, "gpt-oss-20b", "vllm")))
+    assert unknown["hardware"]["origin"] == "none"
