@@ -75,4 +75,6 @@ def verdict(findings: Sequence[Finding], can: Sequence[Way], hardware: Hardware 
         text = f"ready for {WORDS[best]} on this CPU: small models"
         return Verdict(True, 0, tuple(can), text, gpu.ON_CPU)
     text = f"ready for {WORDS[best]} on {hardware}{others}"
-    return Verdict(True, 0, tuple(can), text, "dflash list, then dflash serve MODEL")
+    # an image takes the plan's command: there is no native engine to start
+    then = "dflash plan MODEL" if best == "docker" else f"dflash serve MODEL --engine {best}"
+    return Verdict(True, 0, tuple(can), text, f"dflash list, then {then}")

@@ -99,7 +99,7 @@ def test_the_page_reads_without_colour_and_names_each_mending_command(rig, socke
     assert lines[docker].split()[1] == "note"
     assert lines[docker + 1].strip().startswith("-> install nvidia-container-toolkit")
     assert lines[-2].startswith("ready for vLLM on 2 x RTX-3090")
-    assert lines[-1] == "-> dflash list, then dflash serve MODEL"
+    assert lines[-1] == "-> dflash list, then dflash serve MODEL --engine vllm"
 
 
 def test_a_laptop_is_told_what_works_there(laptop):

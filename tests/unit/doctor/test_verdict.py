@@ -56,6 +56,8 @@ def test_ready_says_for_what_and_on_which_cards():
     assert found.text == (
         "ready for vLLM on 1 x H100; also the engines' images in Docker and the embedded engine"
     )
+    assert found.next == "dflash list, then dflash serve MODEL --engine vllm"
+    assert verdict(fine, ("docker",), CARDS).next == "dflash list, then dflash plan MODEL"
     laptop = verdict(fine, ("transformers",), NONE)
     assert (laptop.ready, laptop.next) == (True, "dflash chat smollm2-135m")
 
