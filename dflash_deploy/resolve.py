@@ -23,7 +23,6 @@ from dflash_deploy.choose import (
     choose_weights,
     find_parsers,
     intended_draft,
-    kv_dtype,
     named_draft,
     reason,
 )
@@ -61,6 +60,43 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     Raises UnknownModel, UsageError (a value without meaning), Unsupported (no recipe, or not on
     this hardware) and EngineError (a release below the entry's floor).
     """
+    need = understand(registry, request, hardware)
+    entry, engine, version, request = need.entry, need.engine, need.version, need.request
+    recipe, draft, weights = need.recipe, need.draft, need.weights
+    room, rooms = choose_room(need)
+    check_remote_code(entry, draft, weights, request, engine, version)
+    check_engine_args(engine, version, request, entry.draft(recipe.draft))
+    at = Situation(
+        engine=engine, version=version, target=entry.target, draft=draft,
+        architecture=hardware.architecture, block_size=need.block_size,
+        concurrency=room.concurrency, context=room.context, tensor_parallel=room.tensor_parallel,
+        kv_dtype=need.kv_dtype, thinking=need.thinking,
+        settings={**decided(recipe, need.block_size, room.concurrency), **need.words},
+    )  # fmt: skip
+    found = findings(at)
+    refuse(found, engine, version)
+    check_cards(at, hardware)
+    check_room(need, room)
+    seen = status(entry, recipe, weights.name, alike(registry, hardware))
+    return Resolution(
+        request=request, entry=entry, engine=engine, version=version, hardware=hardware,
+        recipe=recipe, status=seen, draft=draft, weights=weights, block_size=need.block_size,
+        concurrency=room.concurrency, context=room.context, tensor_parallel=room.tensor_parallel,
+        fit=room.fit, thinking=need.thinking, parsers=find_parsers(entry, request.engine),
+        said=frozenset(need.words.keys() - {"speculation"}),  # its keys are put into one object
+        fixes=tuple(fixes(found)), variables=tuple(variables(found)),
+        choices=(*need.choices, *rooms),
+        notes=tuple(item.message for item in found if item.severity == "note"),
+        rejected=need.rejected,
+        warnings=(*cautions(entry, engine, version, request),
+                  *terms(entry, draft, seen, request, weights),
+                  *short_queue(recipe, request),
+                  *(item.message for item in found if item.severity == "warn")),
+    )  # fmt: skip
+
+
+def understand(registry: Registry, request: Request, hardware: Hardware) -> Need:
+    """The pair, release, recipe and block: all that is decided before memory is looked at."""
     entry = registry.find(request.model)
     check_foreign(entry, registry)
     engine = registry.engines[request.engine]
@@ -74,41 +110,15 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     recipe, rejected = choose_recipe(entry, request, version, hardware, thinking, wanted)
     draft = at_commit(entry.draft(recipe.draft), words.get("draft_revision"))
     weights, source = choose_weights(entry, request)
-    weights = at_commit(weights, words.get("revision"))
     block_size, block = choose_block_size(draft, recipe, request)
-    said = settings_of(request.engine, engine, version, recipe.flags) | words
-    need = Need(entry=entry, version=version, draft=draft, weights=weights, recipe=recipe,
-                request=request, hardware=hardware, block_size=block_size, words=said)  # fmt: skip
-    room, rooms = choose_room(need)
-    context, concurrency = room.context, room.concurrency
-    check_remote_code(entry, draft, weights, request, engine, version)
-    check_engine_args(engine, version, request, entry.draft(recipe.draft))
-    at = Situation(
-        engine=engine, version=version, target=entry.target, draft=draft,
-        architecture=hardware.architecture, block_size=block_size, concurrency=concurrency,
-        context=context, tensor_parallel=room.tensor_parallel, kv_dtype=kv_dtype(recipe, request),
-        thinking=thinking, settings=decided(recipe, block_size, concurrency) | said,
-    )  # fmt: skip
-    found = findings(at)
-    refuse(found, engine, version)
-    check_cards(at, hardware)
-    check_room(need, room)
-    seen = status(entry, recipe, weights.name, alike(registry, hardware))
-    return Resolution(
-        request=request, entry=entry, engine=engine, version=version, hardware=hardware,
-        recipe=recipe, status=seen, draft=draft, weights=weights, block_size=block_size,
-        concurrency=concurrency, context=context, tensor_parallel=room.tensor_parallel,
-        fit=room.fit, thinking=thinking, parsers=find_parsers(entry, request.engine),
-        said=frozenset(said.keys() - {"speculation"}),  # whose keys are put into one object
-        fixes=tuple(fixes(found)), variables=tuple(variables(found)),
-        choices=(Choice("recipe", recipe.name, reason(recipe, request), recipe.source),
-                 release, source, block, *rooms, *([mode] if mode else [])),
-        notes=tuple(item.message for item in found if item.severity == "note"),
+    chosen = Choice("recipe", recipe.name, reason(recipe, request), recipe.source)
+    return Need(
+        request=request, hardware=hardware, entry=entry, engine=engine, version=version,
+        recipe=recipe, draft=draft, weights=at_commit(weights, words.get("revision")),
+        block_size=block_size, thinking=thinking,
+        words=settings_of(request.engine, engine, version, recipe.flags) | words,
+        choices=(chosen, release, source, block, *([mode] if mode else [])),
         rejected=tuple(rejected),
-        warnings=(*cautions(entry, engine, version, request),
-                  *terms(entry, draft, seen, request, weights),
-                  *short_queue(recipe, request),
-                  *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip
 
 

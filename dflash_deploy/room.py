@@ -21,12 +21,13 @@ from dflash_deploy.choose import (
     choose_batched_tokens,
     kv_dtype,
 )
+from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
-from dflash_deploy.request import Choice, Request
-from dflash_deploy.schema import Draft, KvDtype, Minimum, Recipe, Weights
+from dflash_deploy.request import Choice, Rejected, Request
+from dflash_deploy.schema import Draft, KvDtype, Minimum, Recipe, Thinking, Weights
 
 GB = 2**30 / 10**9
 NO_MINIMUM = Minimum(tensor_parallel=1, source="nobody documented one")
@@ -45,16 +46,21 @@ PREFIXES_OF_HYBRIDS = Version("0.28.0")
 class Need:
     """A pair to be served, and what is decided of it before its memory is looked at."""
 
-    entry: Entry
-    version: Version
-    draft: Draft
-    weights: Weights
-    recipe: Recipe
     request: Request
     hardware: Hardware
+    entry: Entry
+    engine: Engine
+    version: Version
+    recipe: Recipe
+    draft: Draft
+    weights: Weights
     block_size: int
+    thinking: Thinking | None
     words: Mapping[str, tuple[str, ...]]
-    """What is said in the engine's words."""
+    """What is said in the engine's words, by the recipe or the user."""
+    choices: tuple[Choice, ...]
+    """Why all this."""
+    rejected: tuple[Rejected, ...]
 
     @property
     def kv_dtype(self) -> KvDtype:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard, get_args
+
+import typer
 
 from dflash_deploy.cli import _output
-from dflash_deploy.cli._options import JsonOpt, ModelArg, RegistryOpt
+from dflash_deploy.cli._options import EngineOpt, GpuOpt, JsonOpt, ModelArg, RegistryOpt
 
 if TYPE_CHECKING:
     from dflash_deploy.engine_schema import Engine
@@ -15,12 +17,30 @@ if TYPE_CHECKING:
     from dflash_deploy.schema import Caution, Draft, EngineName, Evidence, Target
 
 
-def show(model: ModelArg, *, registry: RegistryOpt = None, json: JsonOpt = False) -> None:
-    """Show everything the registry knows about MODEL; a draft's hub id shows that draft."""
+def show(
+    model: ModelArg,
+    *,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="What contexts and loads take of each card.")
+    ] = False,
+    engine: EngineOpt = None,
+    gpu: GpuOpt = None,
+    registry: RegistryOpt = None,
+    json: JsonOpt = False,
+) -> None:
+    """Show everything the registry knows about MODEL; a draft's hub id shows that draft.
+
+    --memory shows instead what it takes of the cards here, or of --gpu; --engine is for that.
+    """
     from dflash_deploy.registry import load
     from dflash_deploy.summary import meant, summarise
 
     known = load(registry)
+    if memory:
+        from dflash_deploy.cli._memory import show_memory
+
+        show_memory(known, model, engine.value if engine else None, gpu, json=json)
+        return
     entry = known.find(model)
     draft = meant(entry, model)
     if json:
