@@ -12,8 +12,8 @@ from dflash_deploy.cli._options import EngineOpt, GpuOpt, JsonOpt, RegistryOpt
 if TYPE_CHECKING:
     from dflash_deploy.fits import Fitting
     from dflash_deploy.hardware import Hardware
-    from dflash_deploy.schema import EngineName
     from dflash_deploy.registry import Entry
+    from dflash_deploy.schema import EngineName
 
 
 def list_models(
