@@ -88,7 +88,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         choices=(*need.choices, *rooms),
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected,
-        warnings=(*cautions(entry, engine, version, request),
+        warnings=(*cautions(entry, draft, engine, version, request),
                   *terms(entry, draft, seen, request, weights),
                   *short_queue(recipe, request),
                   *(item.message for item in found if item.severity == "warn")),
@@ -158,7 +158,9 @@ def variables(found: list[Finding]) -> Iterator[Fix]:
             yield Fix(variable.name, variable.value, item.message, item.source)
 
 
-def cautions(entry: Entry, engine: Engine, version: Version, request: Request) -> Iterator[str]:
+def cautions(
+    entry: Entry, draft: Draft, engine: Engine, version: Version, request: Request
+) -> Iterator[str]:
     """What the entry itself warns of, and a release that nobody here has seen."""
     newest = engine.releases[-1].version
     if version > Version(newest):
@@ -167,8 +169,8 @@ def cautions(entry: Entry, engine: Engine, version: Version, request: Request) -
             " its flags are assumed unchanged"
         )
     for caution in entry.model.cautions:
-        applies = caution.engine in (None, request.engine)
-        if applies and within(caution.version, version):
+        meant = caution.engine in (None, request.engine) and caution.draft in (None, draft.id)
+        if meant and within(caution.version, version):
             yield caution.message
 
 

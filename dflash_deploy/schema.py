@@ -235,10 +235,12 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Caution(Struct, frozen=True, kw_only=True):
-    """A warning that belongs to this pair alone. General rules live with the engines."""
+    """A warning that belongs to this target alone. General rules live with the engines."""
 
     engine: EngineName | None = None
     version: str | None = None
+    draft: str | None = None
+    """The draft it speaks of; None: every draft of the entry."""
     message: str
     source: str
 

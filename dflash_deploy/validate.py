@@ -307,13 +307,21 @@ def _check_claim(where: str, evidence: Evidence) -> _Found:
             yield where, f"a row of {row.task} without a number"
 
 
-def _check_others(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+def _check_cautions(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
+    drafts = {draft.id for draft in entry.model.drafts}
     for caution in entry.model.cautions:
         where = f"caution `{caution.message[:40]}...`"
         if caution.engine is not None and caution.engine not in engines:
             yield where, f"unknown engine `{caution.engine}`"
         if caution.version is not None and not is_range(caution.version):
             yield where, f"`{caution.version}` is no range of versions"
+        if caution.version is not None and caution.engine is None:
+            yield where, "a range of versions needs the engine it speaks of"
+        if caution.draft is not None and caution.draft not in drafts:
+            yield where, f"unknown draft `{caution.draft}`"
+
+
+def _check_parsers(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     for parsers in entry.model.target.parsers if entry.model.target else []:
         for name in (parsers.tool, parsers.reasoning):
             if name is not None and not _WORD.fullmatch(name):
@@ -333,7 +341,8 @@ _CHECKS = (
     _check_reach,
     _check_flags,
     _check_evidence,
-    _check_others,
+    _check_cautions,
+    _check_parsers,
 )
 
 

@@ -58,7 +58,7 @@ def show(
     for evidence in entry.model.evidence:
         if draft is None or entry.draft(evidence.draft) == draft:
             _evidence(evidence)
-    _cautions(entry.model.cautions)
+    _cautions([c for c in entry.model.cautions if draft is None or c.draft in (None, draft.id)])
 
 
 def _servable(draft: Draft | None, entry: Entry) -> TypeGuard[Draft]:

@@ -68,6 +68,14 @@ def test_show_of_a_draft_is_about_that_draft(dflash):
         assert ("240/s" in shown or "3.49x" in shown) == draft.endswith("assistant")
 
 
+def test_show_of_a_draft_has_no_caution_about_another(dflash):
+    shown = dflash.run("show", "nvidia/Kimi-K2.6-DFlash").out
+    assert "no revision of its repository" in shown  # the target's
+    assert "EAGLE-3" in shown
+    assert "no run of this draft" not in shown
+    assert "no run of this draft" in dflash.run("show", "kimi-k2.6").out
+
+
 def test_show_says_from_when_an_engine_serves_it_and_why_another_does_not(dflash):
     shown = dflash.run("show", "qwen3.5-27b").out
     assert "vllm from 0.26.0: untested" in shown

@@ -104,7 +104,9 @@ def test_the_shipped_registry_has_no_problem() -> None:
         (changed(evidence=[evidence(block_size=32)]), "evidence 1 (verified, vllm)", "above the draft's 16"),
         (changed(evidence=[evidence(results=[replace(ROW, block_size=32)])]), "evidence 1 (verified, vllm)", "above the draft's 16"),
         # the rest
-        (changed(cautions=[Caution(version="old", message="m", source="s")]), "caution `m...`", "no range"),
+        (changed(cautions=[Caution(engine="vllm", version="old", message="m", source="s")]), "caution `m...`", "no range"),
+        (changed(cautions=[Caution(version=">=0.26.0", message="m", source="s")]), "caution `m...`", "needs the engine"),
+        (changed(cautions=[Caution(draft="a/b", message="m", source="s")]), "caution `m...`", "unknown draft `a/b`"),
         (changed(target=replace(TARGET, parsers=[Parsers(engine="vllm", tool="/tmp/hook.py")])), "parsers of vllm", "no name"),
     ],
 )  # fmt: skip

@@ -1,0 +1,78 @@
+"""What an entry warns of is said for the draft it speaks of, wherever a pair is spoken of."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dflash_deploy.explain.report import reports
+from dflash_deploy.explain.shell import from_text
+from dflash_deploy.hardware import parse
+from dflash_deploy.plan import make_plan
+from dflash_deploy.registry import Registry, load
+from dflash_deploy.request import Request
+
+SHIPPED = load(user=False)
+CARDS = parse("H200:8", SHIPPED.gpus)
+KIMI = "z-lab/Kimi-K2.6-DFlash"
+NVIDIA = "nvidia/Kimi-K2.6-DFlash"
+OVERLAY = """
+extends: Qwen/Qwen3-8B
+drafts:
+  - {id: own/qwen3-8b-dflash, kind: dflash, architecture: DFlashDraftModel, block_size: 8,
+     layers: [{kind: full, count: 5, heads: 32, kv_heads: 8, head_dim: 128}], hidden_size: 4096,
+     target_layer_ids: [1, 9, 17, 25, 33], mask_token_id: 151669, context: 40960,
+     trained_context: null, thinking: "on", parameters: null, gib: null, licence: null}
+recipes:
+  - {name: own, when: {engine: vllm}, draft: own/qwen3-8b-dflash, why: mine, source: me}
+cautions:
+  - {draft: own/qwen3-8b-dflash, message: "half trained", source: me}
+  - {message: "slow disk here", source: me}
+"""
+
+
+def warnings(registry: Registry, model: str, engine: str = "vllm") -> str:
+    request = Request(model=model, engine=engine, trust_remote_code=True)
+    return "\n".join(make_plan(registry, request, CARDS).warnings)
+
+
+def test_each_draft_of_a_target_gets_its_own_sentences() -> None:
+    about_the_target = "no revision of its repository"
+    about = {KIMI: "no run of this draft on a released vLLM", NVIDIA: "stayed with EAGLE-3"}
+    for draft, other in ((KIMI, NVIDIA), (NVIDIA, KIMI)):
+        said = warnings(SHIPPED, draft)
+        assert about_the_target in said
+        assert about[draft] in said
+        assert about[other] not in said
+
+
+def test_a_draft_of_ones_own_hears_nothing_of_the_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "models" / "own" / "qwen3-8b.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(OVERLAY, encoding="utf-8")
+    registry = load(tmp_path, user=False)
+    own, shipped = warnings(registry, "own/qwen3-8b-dflash"), warnings(registry, "qwen3-8b")
+    assert ("half trained" in own, "slow disk here" in own) == (True, True)
+    assert "trained with thinking off" not in own
+    assert ("half trained" in shipped, "slow disk here" in shipped) == (False, True)
+    assert "trained with thinking off" in shipped
+
+
+@pytest.mark.parametrize("draft", [KIMI, NVIDIA])
+def test_a_published_command_hears_of_the_draft_it_names(draft: str) -> None:
+    config = json.dumps({"method": "dflash", "model": draft, "num_speculative_tokens": 7})
+    command = f"vllm serve moonshotai/Kimi-K2.6 --trust-remote-code --speculative-config '{config}'"
+    (report,) = reports(from_text(command), SHIPPED, None, CARDS)
+    said = "\n".join(item.message for item in report.findings)
+    assert ("no run of this draft" in said) == (draft == KIMI)
+    assert ("stayed with EAGLE-3" in said) == (draft == NVIDIA)
+
+
+@pytest.mark.parametrize("entry", SHIPPED.entries.values(), ids=lambda entry: entry.id)
+def test_a_sentence_about_a_draft_says_which(entry) -> None:
+    of_one = re.compile(r"\b(the|this|its) draft\b(?! for)|\bpair\b|\bits card\b")
+    for caution in entry.model.cautions:
+        assert caution.draft or not of_one.search(caution.message), caution.message
