@@ -6,11 +6,13 @@ The engines' code comes from PyPI (tools/engine_env.py) on the first run, and fr
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -35,6 +37,7 @@ from tests.contract.engine_cases import (
     answers,
     as_case,
     cases,
+    engine_env,
     floor,
     folder,
     judge,
@@ -280,6 +283,21 @@ def without(argv: tuple[str, ...], flags: tuple[str, ...]) -> Iterator[str]:
             next(words)
         else:
             yield word
+
+
+@pytest.mark.parametrize("release", [VLLM, OLDER_VLLM], ids=str)
+def test_vllm_has_the_parsers_that_plans_name(release: Release) -> None:
+    """Its command line takes any name, and the server fails or parses nothing later."""
+    sources = Path(engine_env().environment(*release).env["PYTHONPATH"]) / "vllm"
+    for flag, module in (
+        ("--tool-call-parser", "tool_parsers"),
+        ("--reasoning-parser", "reasoning"),
+    ):
+        text = (sources / module / "__init__.py").read_text(encoding="utf-8")
+        known = set(re.findall(r'^    "([\w.-]+)": \(', text, re.MULTILINE))
+        named = {dict(pairwise(case.argv)).get(flag) for case in cases(release)} - {None}
+        assert named
+        assert named <= known, flag
 
 
 @pytest.mark.parametrize("engine", ENGINES)

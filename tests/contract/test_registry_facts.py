@@ -7,8 +7,10 @@ import json
 from collections import Counter
 
 import pytest
+from packaging.version import Version
 
 from dflash_deploy import registry
+from dflash_deploy.flag_tables import flag_table
 from dflash_deploy.registry import Entry
 from dflash_deploy.resources import registry_root
 from dflash_deploy.rules import first_release
@@ -16,6 +18,7 @@ from dflash_deploy.schema import Draft, Evidence, Layers, Measurement
 from dflash_deploy.status import status
 
 SHIPPED = registry.load(user=False)
+PARSER_FLAGS = ("--reasoning-parser", "--tool-call-parser")
 
 # target: draft, block size, first vLLM and SGLang release (None: none), the draft's thinking mode
 FACTS = {
@@ -278,25 +281,93 @@ def test_licences_gates_and_remote_code() -> None:
     assert SHIPPED.find("llama-3.1-8b").model.drafts[0].licence is None
 
 
-# vLLM reasoning and tool parser, SGLang reasoning and tool parser
+# vLLM reasoning and tool parser, SGLang reasoning and tool parser; one row for a family that shares them
+QWEN3 = ("qwen3", "hermes", "qwen3", "qwen")
+QWEN35 = ("qwen3", "qwen3_coder", "qwen3", "qwen3_coder")
+CODER = (None, "qwen3_coder", None, "qwen3_coder")
+GPT_OSS = (None, "openai", "gpt-oss", "gpt-oss")
+GEMMA4 = ("gemma4", "gemma4", "gemma4", "gemma4")
+KIMI = ("kimi_k2", "kimi_k2", "kimi_k2", "kimi_k2")
+GLM = ("glm45", "glm47", "glm45", "glm47")
+LAGUNA = ("poolside_v1", "poolside_v1", "poolside_v1", "poolside_v1")
+MINIMAX = ("minimax_m2", "minimax_m2", None, None)
 PARSERS = {
-    "gpt-oss-20b": (None, "openai", "gpt-oss", "gpt-oss"),
-    "gpt-oss-120b": (None, "openai", "gpt-oss", "gpt-oss"),
-    "qwen3-4b": ("qwen3", "hermes", "qwen3", "qwen"),
-    "qwen3-8b": ("qwen3", "hermes", "qwen3", "qwen"),
-    "qwen3.5-27b": ("qwen3", "qwen3_coder", "qwen3", "qwen3_coder"),
-    "qwen3.5-35b-a3b": ("qwen3", "qwen3_coder", "qwen3", "qwen3_coder"),
-    "gemma-4-31b": ("gemma4", "gemma4", "gemma4", "gemma4"),
-    "kimi-k2.5": ("kimi_k2", "kimi_k2", "kimi_k2", "kimi_k2"),
+    "gpt-oss-20b": GPT_OSS,
+    "gpt-oss-120b": GPT_OSS,
+    "qwen3-4b": QWEN3,
+    "qwen3-8b": QWEN3,
+    "qwen3-14b": QWEN3,
+    "qwen3-32b-fp8": QWEN3,
+    "qwen3-30b-a3b-2507": (None, "hermes", None, "qwen"),
+    "qwen3-coder-30b": CODER,
+    "qwen3-coder-next": CODER,
+    "qwen3.5-4b": QWEN35,
+    "qwen3.5-9b": QWEN35,
+    "qwen3.5-27b": QWEN35,
+    "qwen3.5-35b-a3b": QWEN35,
+    "qwen3.5-122b": QWEN35,
+    "qwen3.5-397b": QWEN35,
+    "qwen3.6-27b": QWEN35,
+    "qwen3.6-35b": QWEN35,
+    "qwen3.8-27b": QWEN35,
+    "qwen3.8-flash-next": QWEN35,
+    "ornith-1.5-35b": QWEN35,
+    "gemma-4-12b": GEMMA4,
+    "gemma-4-26b": GEMMA4,
+    "gemma-4-31b": GEMMA4,
+    "kimi-k2.5": KIMI,
+    "kimi-k2.6": KIMI,
+    "kimi-k2.7-code": KIMI,
     "llama-3.1-8b": (None, "llama3_json", None, "llama3"),
+    "glm-5.1": GLM,
+    "glm-5.2": GLM,
+    "glm-5.3": GLM,
+    "glm-5.3-flash": GLM,
+    "glm-5.3-flash-w4a16": GLM,
+    "laguna-s-2.1": LAGUNA,
+    "laguna-xs-2.1": LAGUNA,
+    "laguna-xs.2": LAGUNA,
+    "muse-glimmer": ("muse_glimmer", "muse_glimmer", "muse", "muse"),
+    "muse-spark": ("muse", "muse", "muse", "muse"),
+    "nemotron-3.5-lightning": ("nemotron_v3", "qwen3_xml", "nemotron_3", "qwen3_coder"),
+    "beam-1.0": ("beam", "beam", "beam", "beam"),
+    "deepseek-v4-flash": ("deepseek_v4", "deepseek_v4", "deepseek-v4", "deepseekv4"),
+    "mimo-v2.5-pro": ("mimo", "mimo", "mimo", "mimo"),
+    # No release of SGLang serves these with DFlash.
+    "minimax-m2.5": MINIMAX,
+    "minimax-m2.7": MINIMAX,
+    # The demo target was not trained to call tools; the others are no chat models.
+    "smollm2-135m": (None, None, None, None),
+    "alpamayo-1.5-10b": (None, None, None, None),
+    "alpamayo-r1-10b": (None, None, None, None),
 }
 
 
-@pytest.mark.parametrize("name", PARSERS)
-def test_parsers(name: str) -> None:
-    vllm, sglang = SHIPPED.find(name).target.parsers
-    assert (vllm.engine, sglang.engine) == ("vllm", "sglang")
-    assert (vllm.reasoning, vllm.tool, sglang.reasoning, sglang.tool) == PARSERS[name]
+def parsers(entry: Entry, engine: str) -> tuple[str | None, str | None]:
+    found = next((each for each in entry.target.parsers if each.engine == engine), None)
+    return (found.reasoning, found.tool) if found else (None, None)
+
+
+def test_every_entry_has_the_parsers_of_its_family() -> None:
+    stated = {SHIPPED.find(name).id: names for name, names in PARSERS.items()}
+    held = {
+        entry.id: parsers(entry, "vllm") + parsers(entry, "sglang")
+        for entry in SHIPPED.entries.values()
+    }
+    assert held == stated
+
+
+def test_sglang_takes_the_parsers_from_the_first_release_that_serves_a_draft() -> None:
+    engine = SHIPPED.engines["sglang"]
+    for entry in SHIPPED.entries.values():
+        firsts = [first_release(engine, entry.target, draft) for draft in entry.model.drafts]
+        first = min((Version(found.version) for found in firsts if found), default=None)
+        for release in engine.releases if first else ():
+            version = Version(release.version)
+            table = flag_table("sglang", version) if version >= first else None
+            for name, flag in zip(parsers(entry, "sglang"), PARSER_FLAGS, strict=True):
+                known = table.names()[flag].choices if table else None
+                assert known is None or name is None or name in known, (entry.id, version, name)
 
 
 def test_the_demo_draft_is_what_its_entry_says() -> None:
