@@ -20,6 +20,9 @@ REGISTRY = load(user=False)
 CLASSES = draft_classes(REGISTRY.engines)
 SHIPPED = {draft.id: draft for entry in REGISTRY.entries.values() for draft in entry.model.drafts}
 CONFIGS = Path(__file__).parents[1] / "fixtures" / "configs"
+UNCOUNTED = {"chutesai/Qwen3-32B-FP8-DFLASH", "poolside/Laguna-XS-2.1-DFlash"}
+"""The first one's card counts 3.2 billion parameters, where the sizes that it names make 1.1; of the
+second one's class the formula does not hold."""
 PUBLISHED = [
     path for path in sorted(CONFIGS.glob("*/*/config.json"))
     if path.parent.relative_to(CONFIGS).as_posix() in SHIPPED
@@ -84,7 +87,8 @@ def test_a_published_config_says_what_the_registry_says(path):
     found = read_draft(json.loads(path.read_text()), known.id, CLASSES).draft
     for name in ("kind", "format", "block_size", "architecture", "hidden_size",
                  "target_layer_ids", "mask_token_id", "parameters", "gib"):  # fmt: skip
-        if getattr(known, name) is not None:
+        counted = name not in ("parameters", "gib") or known.id not in UNCOUNTED
+        if counted and getattr(known, name) is not None:
             assert getattr(found, name) == getattr(known, name), name
     kinds = [(group.kind, group.count) for group in found.layers]
     assert not known.layers or kinds == [(group.kind, group.count) for group in known.layers]
