@@ -43,7 +43,8 @@ class _StrictLoader(_Base):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
+            # errors quote a key in backquotes, and are one line
+            if not isinstance(key, yaml.ScalarNode) or set(key.value) & {"\n", "`"}:
                 raise yaml.constructor.ConstructorError(
                     None, None, "a key is a plain word", key.start_mark
                 )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -17,10 +21,11 @@ from dflash_deploy.schema import Model
 from dflash_deploy.validate import problems
 
 SHIPPED = sorted((registry_root() / "models").rglob("*.yaml"))
+MARK = "the-changed-value"
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def outcome(path: Path) -> Model | str:
+def outcome(path: Path) -> Model | RegistryError:
     """The entry, or the one line that says what is wrong with the file."""
     try:
         return read(path, Model)
@@ -28,7 +33,14 @@ def outcome(path: Path) -> Model | str:
         assert error.exit_code == 3
         assert str(path) in error.message
         assert len(error.message.splitlines()) == 1, error.message
-        return error.message
+        return error
+
+
+def place(path: Path, error: RegistryError) -> tuple[int, str]:
+    """The line and the field that a refusal names."""
+    named = re.fullmatch(re.escape(str(path)) + r":(\d+): ([^:]*): .+", error.message)
+    assert named, error.message
+    return int(named[1]), named[2]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +61,8 @@ def outcome(path: Path) -> Model | str:
         b"<<: {a: 1}",
         b"aliases: a\naliases: b",
         b"? {a: b}\n: c",
+        b'"a\\nb": c',
+        b"'a - at `$`': c",
         b"!!python/object/apply:os.system ['true']",
         b"%TAG ! tag:x,2000:\n---\na: b",
         b"a: 1\n---\nb: 2",
@@ -70,7 +84,7 @@ def test_a_hostile_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -
     path = tmp_path / "models" / "own" / "entry.yaml"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    assert isinstance(outcome(path), str)
+    assert isinstance(outcome(path), RegistryError)
 
 
 @QUICK
@@ -96,6 +110,29 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("content", "line", "field"),
+    [
+        ("7", 1, "document"),
+        ("note: x\ndrafts: {}", 2, "drafts"),
+        ("recipes:\n  - null", 2, "recipes[0]"),
+        ("aliases: [x, 1]", 1, "aliases[1]"),
+        ("evidence: [[[[]]]]", 1, "evidence[0]"),
+        ("target:\n  family: x\n  colour: red", 3, "target.colour"),
+        ("cautions:\n  - engine: vllm\n    message: 7", 3, "cautions[0].message"),
+        ("recipes:\n  - name: x\n    when: {engine: vllm,\n      version: [1]}", 4, "recipes[0].when.version"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_line_and_the_field(
+    tmp_path: Path, content: str, line: int, field: str
+) -> None:
+    path = tmp_path / "entry.yaml"
+    path.write_text(content, encoding="utf-8")
+    refusal = outcome(path)
+    assert isinstance(refusal, RegistryError)
+    assert place(path, refusal) == (line, field)
+
+
 @QUICK
 @given(value=VALUES, seed=st.integers(0, 10_000))
 def test_a_shipped_entry_with_one_value_changed_loads_or_is_refused(
@@ -103,27 +140,39 @@ def test_a_shipped_entry_with_one_value_changed_loads_or_is_refused(
 ) -> None:
     chance = random.Random(seed)
     document = yaml.safe_load(chance.choice(SHIPPED).read_text(encoding="utf-8"))
-    holder, key = chance.choice(list(places(document)))
+    holder, key, changed = chance.choice(list(places(document)))
+    holder[key] = MARK
+    lines = yaml.safe_dump(document).splitlines()
+    first = next(number for number, text in enumerate(lines, start=1) if MARK in text)
     holder[key] = value
     path = tmp_path / "models" / "own" / "entry.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    if isinstance(outcome(path), str):
+    refusal = outcome(path)
+    if isinstance(refusal, RegistryError):
+        if isinstance(refusal.__cause__, msgspec.ValidationError):  # else it is no YAML of ours
+            line, field = place(path, refusal)
+            assert field == changed or field.startswith((f"{changed}.", f"{changed}["))
+            assert line == first if field == changed else line >= first
         return
     try:
         registry = load(tmp_path, user=False)
     except RegistryError as error:
         assert str(path) in error.message
         return
-    problems(registry.entries.values(), registry.engines)
+    wrong = problems(registry.entries.values(), registry.engines)
+    assert all(problem.file == str(path) and problem.where for problem in wrong), wrong
 
 
-def places(node: object):
-    """Every container of a document with every key it has."""
+def places(node: object, above: str = "") -> Iterator[tuple[Any, Any, str]]:
+    """Every container of a document with every key it has, and how an error calls that place."""
     children = (
-        node.items() if isinstance(node, dict)
-        else enumerate(node) if isinstance(node, list) else ()
-    )  # fmt: skip
-    for key, child in children:
-        yield node, key
-        yield from places(child)
+        [(key, f"{above}.{key}".lstrip("."), child) for key, child in node.items()]
+        if isinstance(node, dict)
+        else [(i, f"{above}[{i}]", child) for i, child in enumerate(node)]
+        if isinstance(node, list)
+        else []
+    )
+    for key, called, child in children:
+        yield node, key, called
+        yield from places(child, called)
