@@ -23,6 +23,11 @@ REGISTRY = load(user=False)
 RELEASES = {"vllm": ("0.26.0", "0.33.0"), "sglang": ("0.5.14", "0.5.23"), "transformers": (None,)}
 """The two that differ most in flags; a pair that starts later is planned for its own first."""
 CARDS = {"vllm": ("H200:8",), "sglang": ("H200:8", "B200:8"), "transformers": (None,)}
+FAMILIES = ("Qwen/Qwen3-8B", "Qwen/Qwen3.5-4B", "google/gemma-4-31B-it", "openai/gpt-oss-20b")
+"""Dense, hybrid, sliding with heads of their own, and attention sinks: what cards differ in."""
+OTHERS = ("RTX-4090:8", "A100:8", "B200:8", "RTX-PRO-6000:8")
+FP8 = ("RTX-4090:8", "B200:8", "RTX-PRO-6000:8")
+"""Not on Ampere, where no release of vLLM runs Gemma 4 or gpt-oss with an fp8 cache."""
 
 
 def _cases():
@@ -33,8 +38,28 @@ def _cases():
 
 @pytest.mark.parametrize(("name", "engine"), list(_cases()))
 def test_the_commands_are_the_reviewed_ones(name, engine, request):
-    written = "\n\n".join(_commands(name, engine)) + "\n"
-    path = GOLDEN / name / f"{engine}.txt"
+    _review(GOLDEN / name / f"{engine}.txt", _commands(name, engine), request)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_other_cards_get_the_reviewed_commands(name, engine, request):
+    """Of a load that is stated, so that memory decides nothing here; each command once."""
+    release = RELEASES[engine][-1]
+    cards = {}
+    for kv_dtype, gpus in (("auto", OTHERS), ("fp8", FP8 if engine == "vllm" else ())):
+        for gpu in gpus:
+            cards.setdefault(
+                _command(name, engine, release, gpu, concurrency=8, kv_dtype=kv_dtype), []
+            ).append(gpu)
+    written = (
+        f"# {engine} {release} {', '.join(gpus)}\n{command}" for command, gpus in cards.items()
+    )
+    _review(GOLDEN / name / f"{engine}-cards.txt", written, request)
+
+
+def _review(path, commands, request):
+    written = "\n\n".join(commands) + "\n"
     if request.config.getoption("--update"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(written)
@@ -49,11 +74,14 @@ def _commands(name, engine):
         early = release and floor and Version(release) < Version(floor.version)
         version = floor.version if early else release
         for gpu in CARDS[engine]:
-            hardware = parse(gpu, REGISTRY.gpus) if gpu else Hardware()
-            wish = Request(
-                model=name, engine=engine, engine_version=version, trust_remote_code=True,
-                engine_args=pins(REGISTRY, entry, draft, engine, version),
-            )  # fmt: skip
-            plan = make_plan(REGISTRY, wish, hardware)
-            command = render(plan).replace(str(GOLDEN.parents[2]), "$ROOT")
+            words = pins(REGISTRY, entry, draft, engine, version)
+            command = _command(name, engine, version, gpu, engine_args=words)
             yield f"# {engine} {version or ''} {gpu or 'any machine'}\n{command}"
+
+
+def _command(name, engine, version, gpu, **options):
+    hardware = parse(gpu, REGISTRY.gpus) if gpu else Hardware()
+    wish = Request(
+        model=name, engine=engine, engine_version=version, trust_remote_code=True, **options
+    )
+    return render(make_plan(REGISTRY, wish, hardware)).replace(str(GOLDEN.parents[2]), "$ROOT")
