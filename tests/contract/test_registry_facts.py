@@ -281,6 +281,54 @@ def test_licences_gates_and_remote_code() -> None:
     assert SHIPPED.find("llama-3.1-8b").model.drafts[0].licence is None
 
 
+# drafts whose licence was read, or is on record for their revision; of all others it is not known
+LICENCES = {
+    "apache-2.0": {
+        "dflash-deploy/SmolLM2-135M-Instruct-DFlash",
+        "reflection/Beam-1.0-501B-A23B-DFlash2",
+        "z-lab/Muse-Glimmer-30B-DFlash2",
+        "z-lab/Qwen3.5-27B-DFlash",
+        "z-lab/Qwen3.5-35B-A3B-DFlash",
+        "z-lab/Qwen3.5-122B-A10B-DFlash",
+        "z-lab/Qwen3.5-397B-A17B-DFlash",
+        "z-lab/Qwen3.8-27B-DFlash2",
+        "z-lab/gemma-4-26B-A4B-it-DFlash",
+        "z-lab/gemma-4-31B-it-DFlash",
+    },
+    "mit": {
+        "ornith-ai/Ornith-1.5-35B-A3B-DFlash",
+        "z-lab/Kimi-K2.5-DFlash",
+        "z-lab/Kimi-K2.6-DFlash",
+        "z-lab/Qwen3-4B-DFlash-b16",
+        "z-lab/Qwen3-Coder-Next-DFlash",
+        "z-lab/Qwen3.6-27B-DFlash",
+        "z-lab/gpt-oss-20b-DFlash",
+        "z-lab/gpt-oss-120b-DFlash",
+    },
+    "other": {
+        "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4-DFlash",
+        "z-lab/MiniMax-M2.5-DFlash",
+    },
+    "OpenMDW-1.1": {"poolside/Laguna-XS-2.1-DFlash"},
+    # These ask for more than to be named.
+    "nvidia-evaluation": {"nvidia/MiniMax-M2.7-DFlash"},
+    "NVIDIA non-commercial": {"z-lab/Alpamayo-1.5-10B-DFlash"},
+    "CC BY-NC-ND": {"incoai/GLM-5.3-DFlash2"},
+    "CC BY-NC-ND 4.0": {"incoai/GLM-5.3-Flash-DFlash2"},
+}  # fmt: skip
+RESTRICTED = {"nvidia-evaluation", "NVIDIA non-commercial", "CC BY-NC-ND", "CC BY-NC-ND 4.0"}
+
+
+def test_a_drafts_licence_is_one_that_was_read() -> None:
+    drafts = [draft for entry in SHIPPED.entries.values() for draft in entry.model.drafts]
+    held: dict[str, set[str]] = {}
+    for draft in drafts:
+        if draft.licence is not None:
+            held.setdefault(draft.licence, set()).add(draft.id)
+    assert held == LICENCES
+    assert {draft.licence for draft in drafts if draft.terms} == RESTRICTED
+
+
 # vLLM reasoning and tool parser, SGLang reasoning and tool parser; one row for a family that shares them
 QWEN3 = ("qwen3", "hermes", "qwen3", "qwen")
 QWEN35 = ("qwen3", "qwen3_coder", "qwen3", "qwen3_coder")
