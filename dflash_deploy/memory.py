@@ -62,7 +62,7 @@ class Fit:
 
 def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Demand) -> Fit | None:
     """The fit on cards of `card` GiB, as CUDA counts them; None where a size is not known."""
-    if weights.in_memory is None or draft.gib is None:
+    if weights.in_memory is None or draft.in_memory is None:
         return None
     if not (measured(target.layers) and measured(draft.layers)):
         return None
@@ -70,7 +70,7 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
         return None
     budget = card * demand.memory_fraction
     shared = weights.in_memory / demand.ranks
-    proposer = draft.gib / demand.ranks
+    proposer = draft.in_memory / demand.ranks
     passes = _passes(target.hidden_size, target.vocab_size, demand)
     pool = layout(target.layers, draft.layers, ranks=demand.ranks,
                   element=1 if demand.kv_dtype == "fp8" else 2)  # fmt: skip

@@ -21,16 +21,15 @@ from dflash_deploy.choose import (
     choose_batched_tokens,
     kv_dtype,
 )
+from dflash_deploy.documented import NO_MINIMUM, documented_cards
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
-from dflash_deploy.schema import Draft, KvDtype, Minimum, Recipe, Thinking, Weights
+from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
 
-GB = 2**30 / 10**9
-NO_MINIMUM = Minimum(tensor_parallel=1, source="nobody documented one")
 CONTEXTS = (DEFAULT_CONTEXT, 16384, 8192, 4096, 2048)
 """Tried from the longest on, where none was asked for."""
 LOADS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
@@ -206,18 +205,11 @@ def _capped(load: int, recipe: Recipe) -> int:
 
 def _documented(need: Need) -> Room:
     """By what somebody published of the target, in cards and in memory."""
-    minimum = need.entry.target.minimum or NO_MINIMUM
     asked = need.request
-    cards = asked.tensor_parallel or minimum.tensor_parallel
-    card = need.hardware.memory_gib
-    # published minimums are in GB, cards in GiB
-    while (
-        not asked.tensor_parallel and card and minimum.memory_gib
-        and cards * card * GB < minimum.memory_gib
-    ):  # fmt: skip
-        cards *= 2
+    cards, _, _ = documented_cards(need.entry.target, need.weights, need.hardware)
     load = _capped(asked.concurrency, need.recipe) if asked.concurrency else default_load(need)
-    return Room(cards, asked.context or default_context(need.entry), load)
+    context = asked.context or default_context(need.entry)
+    return Room(asked.tensor_parallel or cards, context, load)
 
 
 def _tight(need: Need) -> Room:
@@ -229,9 +221,10 @@ def _tight(need: Need) -> Room:
 def check_cards(need: Need, wanted: int) -> None:
     hardware, name = need.hardware, need.entry.name
     if hardware.cards and wanted > len(hardware.cards):
+        _, why, _ = documented_cards(need.entry.target, need.weights, hardware)
         raise Unsupported(
             f"{name} needs {wanted} cards, and there is only {hardware}:"
-            f" {'asked for' if need.request.tensor_parallel else _documented_why(need)}",
+            f" {'asked for' if need.request.tensor_parallel else why}",
             hint=f"dflash plan {name} --engine {need.request.engine}"
             f" --gpu {hardware.cards[0].name}:{wanted}",
         )
@@ -258,7 +251,7 @@ def reasons(need: Need, room: Room) -> Iterator[Choice]:
         cards = "the fewest that hold the weights and a request of full context"
         source = "an estimate: docs/memory.md"
     else:
-        cards, source = _documented_why(need), minimum.source
+        _, cards, source = documented_cards(need.entry.target, need.weights, need.hardware)
     yield Choice("tensor_parallel", str(room.tensor_parallel), cards, source)
     if found := room.fit:
         value = f"{found.requests:.1f} x {room.context} tokens"
@@ -281,10 +274,3 @@ def _load_reason(need: Need, room: Room) -> Choice:
     else:
         why = "a default for mixed load; --concurrency says your own"
     return Choice("concurrency", str(room.concurrency), why)
-
-
-def _documented_why(need: Need) -> str:
-    minimum, card = need.entry.target.minimum or NO_MINIMUM, need.hardware.memory_gib
-    if card and minimum.memory_gib and minimum.tensor_parallel * card * GB < minimum.memory_gib:
-        return f"{minimum.memory_gib} GB in all are the documented minimum ({minimum.source})"
-    return f"documented minimum ({minimum.source})"

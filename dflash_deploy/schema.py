@@ -154,6 +154,11 @@ class Draft(Struct, frozen=True, kw_only=True):
     """Why no release of any engine serves it rightly; None where one does."""
     note: str | None = None
 
+    @property
+    def in_memory(self) -> float | None:
+        """GiB that an engine holds of it."""
+        return self.gib or (self.parameters and self.parameters * 2 / 2**30)
+
 
 class Floor(Struct, frozen=True, kw_only=True):
     """The first engine release that serves this pair rightly, and what goes wrong before it."""

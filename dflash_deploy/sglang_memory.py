@@ -40,7 +40,12 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
     Target and draft are loaded before the pools are sized (managers/scheduler.py), which get what
     of that share is left (mem_cache/kv_cache_configurator.py, _profile_available_bytes).
     """
-    if weights.in_memory is None or draft.gib is None or not target.layers or not draft.layers:
+    if (
+        weights.in_memory is None
+        or draft.in_memory is None
+        or not target.layers
+        or not draft.layers
+    ):
         return None
     element = 1 if demand.kv_dtype == "fp8" else 2
     price = pools(target.layers, draft.layers, ranks=demand.ranks, element=element)
@@ -48,7 +53,7 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
         return None
     budget = card * demand.memory_fraction
     shared = weights.in_memory / demand.ranks
-    proposer = draft.gib / demand.ranks
+    proposer = draft.in_memory / demand.ranks
     taken = RUNTIME + (NCCL if demand.ranks > 1 else 0)
     passes = taken * demand.memory_fraction + (IMAGES if _sees(target) else 0)
     cache = budget - shared - proposer - passes

@@ -106,9 +106,9 @@ def test_a_rule_for_a_card_needs_that_card(registry):
 
 
 def test_a_recipe_for_a_card_needs_that_card(registry):
-    on_b200 = resolved(registry, "glm-5.3-flash", "sglang", "B200")
+    on_b200 = resolved(registry, "glm-5.3-flash", "sglang", "B200:8")
     assert (on_b200.recipe.name, on_b200.recipe.draft_attention_backend) == ("sglang", "fa4")
-    on_a100 = resolved(registry, "glm-5.3-flash", "sglang", "A100")
+    on_a100 = resolved(registry, "glm-5.3-flash", "sglang", "A100:8")
     assert on_a100.recipe.name == "sglang-others"
     assert [item.name for item in on_a100.rejected] == ["sglang"]
 

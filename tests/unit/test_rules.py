@@ -359,3 +359,23 @@ def test_sglangs_two_names_for_the_block_agree(registry) -> None:
 
     assert "block-sizes-differ" in at("8")
     assert "block-sizes-differ" not in at("16")
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "rule"),
+    [
+        (GPT_OSS, {}, "sinks-fp8-ampere"),
+        (GEMMA, {}, "gemma-fp8-ampere"),
+        (TARGET, {"attention_backend": ("TRITON_ATTN",)}, "triton-fp8-ampere"),
+        (TARGET, {"draft_attention_backend": ("TRITON_ATTN",)}, "draft-triton-fp8-ampere"),
+    ],
+)
+def test_triton_reads_no_fp8_cache_on_ampere(registry, target, settings, rule) -> None:
+    def at(architecture: str, kv_dtype: str = "fp8") -> set[str]:
+        return ids(situation(registry, target=target, architecture=architecture,
+                             kv_dtype=kv_dtype, settings=settings))  # fmt: skip
+
+    assert rule in at("ampere")
+    assert rule not in at("ada")
+    assert rule not in at("ampere", "bf16")
+    assert "gemma-fp8" not in at("ampere")
