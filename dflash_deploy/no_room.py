@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dflash_deploy.errors import Unsupported
-from dflash_deploy.room import CONTEXTS, LOADS, Need, Room, estimate, powers
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.memory import Fit
+from dflash_deploy.room import CONTEXTS, LOADS, Need, Room, estimate, powers, usable_gib
+from dflash_deploy.schema import EngineName
 
 MOST_CARDS = 64
 Change = tuple[str, Need, Room]
@@ -73,3 +76,25 @@ def _cards(need: Need, room: Room) -> Iterator[Change]:
         if cards > room.tensor_parallel:
             gpu = f"--gpu {need.hardware.cards[0].name}:{cards}"
             yield gpu, need, replace(room, tensor_parallel=cards)
+
+
+def check_free(hardware: Hardware, ranks: int, fit: Fit | None, engine: EngineName) -> None:
+    """Raises Unsupported where other processes hold what the engine asks for when it starts.
+
+    vLLM ends unless its whole share is free (0.33.0 v1/worker/utils.py); SGLang makes do with less.
+    """
+    if fit is None or hardware.origin != "found":
+        return
+    wanted = fit.budget if engine == "vllm" else fit.target + fit.draft + fit.passes
+    for card in hardware.cards[:ranks]:
+        if card.free_gib is None or card.free_gib >= wanted:
+            continue
+        left = int((card.free_gib - 0.5) / usable_gib(card) * 100) / 100
+        enough = left * usable_gib(card) > fit.target + fit.draft + fit.passes
+        smaller = f", or -- --gpu-memory-utilization {left}"
+        raise Unsupported(
+            f"{card.name} has {card.free_gib:.1f} GiB free, and {engine} takes {wanted:.1f}: other"
+            " processes hold the rest",
+            hint="end them (nvidia-smi shows which)" + (
+                smaller if enough and engine == "vllm" else ""),
+        )  # fmt: skip

@@ -114,7 +114,7 @@ def check_context(need: Need) -> None:
 
 def estimate(need: Need, room: Room) -> Fit | None:
     """What a room takes of each card; None where that is not known, or the engine not modelled."""
-    card, engine = usable_gib(need.hardware), need.request.engine
+    card, engine = smallest_gib(need.hardware), need.request.engine
     if card is None or engine == "transformers":
         return None
     if engine == "sglang":
@@ -143,12 +143,12 @@ def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
     return sglang_memory.fit(need.entry.target, need.weights, need.draft, card, demand)
 
 
-def usable_gib(hardware: Hardware) -> float | None:
+def smallest_gib(hardware: Hardware) -> float | None:
     """Of the smallest card, what CUDA gets of it."""
-    return min(map(_usable, hardware.cards), default=None) or None
+    return min(map(usable_gib, hardware.cards), default=None) or None
 
 
-def _usable(card: Card) -> float:
+def usable_gib(card: Card) -> float:
     kept = card.memory_gib * UNSEEN if card.reserved_gib is None else card.reserved_gib
     return card.memory_gib - kept
 

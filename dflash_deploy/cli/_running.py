@@ -18,6 +18,7 @@ from dflash_deploy.errors import (
     GateFailed,
     Interrupted,
 )
+from dflash_deploy.no_room import check_free
 from dflash_deploy.plan import Endpoint, Plan
 from dflash_deploy.registry import Entry, Registry, load
 from dflash_deploy.schema import Weights
@@ -48,6 +49,7 @@ def running(
     # what would be refused anyway is refused before anything is downloaded
     plan = planned(registry, replace(wanted, engine_version=install.version))
     check_port(plan.host, plan.port)
+    check_free(plan.hardware, plan.tensor_parallel, plan.memory, plan.engine)
     announce(plan)  # licences and warnings come before anything is fetched
     said = plan.warnings
     if name == "transformers" or not on_hub(registry, wanted):

@@ -6,6 +6,7 @@ import pytest
 
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.hardware import Card, Hardware, parse
+from dflash_deploy.no_room import check_free
 from dflash_deploy.plan import make_plan
 from dflash_deploy.registry import load
 from dflash_deploy.request import Request
@@ -115,3 +116,34 @@ def test_sglang_is_estimated_by_its_own_source_and_admits_what_it_can() -> None:
     assert of("H100:2").tensor_parallel == 2
     with pytest.raises(Unsupported, match="does not fit"):
         of("RTX-4090")
+
+
+def test_what_others_hold_of_a_card_is_not_there() -> None:
+    def started(free: float | None, origin: str = "found"):
+        card = Card("H100", "hopper", 80, free_gib=free, reserved_gib=0.8)
+        cards = Hardware((card,), origin)
+        plan = planned("qwen3-8b", cards)
+        check_free(cards, plan.tensor_parallel, plan.memory, plan.engine)
+
+    started(79.0)
+    started(None)
+    started(10.0, "given")
+    with pytest.raises(
+        Unsupported, match=r"H100 has 40.0 GiB free, and vllm takes 72.9"
+    ) as stopped:
+        started(40.0)
+    assert stopped.value.hint.endswith("or -- --gpu-memory-utilization 0.49")
+    with pytest.raises(Unsupported) as stopped:
+        started(5.0)
+    assert "utilization" not in stopped.value.hint
+
+
+def test_sglang_takes_what_is_free_as_long_as_the_weights_fit() -> None:
+    card = Card("H100", "hopper", 80, free_gib=40)
+    request = Request(model="qwen3-8b", engine="sglang")
+    plan = make_plan(REGISTRY, request, Hardware((card,), "found"))
+    check_free(plan.hardware, 1, plan.memory, "sglang")
+    with pytest.raises(Unsupported):
+        check_free(
+            Hardware((Card("H100", "hopper", 80, free_gib=10),), "found"), 1, plan.memory, "sglang"
+        )
