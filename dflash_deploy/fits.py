@@ -96,7 +96,8 @@ def memory_table(
         raise UsageError(
             f"no estimate for {entry.name} on {hardware}: the card, or a size of the pair, is not"
             " known here",
-            hint=f"dflash show {entry.name} --memory --gpu H100",
+            hint=f"dflash show {entry.name}"
+            + (" --memory --engine vllm" if name == "transformers" else ""),
         )
     most = default_context(entry)
     longer = [entry.target.context] if entry.target.context else []

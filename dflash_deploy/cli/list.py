@@ -79,7 +79,7 @@ FITTING = (
     _output.Column("CARDS", right=True),
     _output.Column("CONTEXT", right=True),
     _output.Column("AT ONCE", right=True),
-    _output.Column("WEIGHTS AND A PASS", right=True),
+    _output.Column("TAKEN", right=True),
 )
 
 

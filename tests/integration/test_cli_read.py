@@ -70,7 +70,6 @@ def test_show_of_a_draft_is_about_that_draft(dflash):
 
 def test_show_of_a_draft_has_no_caution_about_another(dflash):
     shown = dflash.run("show", "nvidia/Kimi-K2.6-DFlash").out
-    assert "no revision of its repository" in shown  # the target's
     assert "EAGLE-3" in shown
     assert "no run of this draft" not in shown
     assert "no run of this draft" in dflash.run("show", "kimi-k2.6").out
@@ -230,9 +229,11 @@ def test_ctrl_c_while_python_still_imports_is_no_traceback(dflash):
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
-        # before our first line runs, the interpreter itself ends by the signal
-        assert process.returncode in (0, 130, -signal.SIGINT)
-        assert process.returncode < 0 or "Traceback" not in err
+        # before our first line runs, the interpreter itself ends by the signal, or with 1
+        assert process.returncode in (0, 1, 130, -signal.SIGINT)
+        if process.returncode in (0, 130):
+            assert "Traceback" not in err
+        assert "dflash_deploy" not in err
 
 
 def test_a_bare_word_after_the_model_is_a_slip_and_no_engine_argument(dflash):
@@ -296,3 +297,62 @@ def test_a_file_that_is_not_there_is_said_in_one_line_with_a_hint(dflash, tmp_pa
     assert "Errno" not in done.err
     assert "Traceback" not in done.err
     assert "\nhint: " in done.err
+
+
+def test_list_of_what_some_cards_hold(dflash):
+    listed = dflash.run("list", "--gpu", "RTX-4090")
+    assert listed.code == 0
+    rows = {row.split()[0]: row.split()[1:] for row in listed.out.splitlines()[1:]}
+    assert rows["qwen3-8b"][:3] == ["vllm", "1", "16384"]
+    assert rows["smollm2-135m"] == ["transformers", "-", "8192", "-", "-"]
+    assert "qwen3.5-27b" not in rows
+    assert all(len(line) <= 80 for line in listed.out.splitlines())
+    asked = dflash.run("list", "--gpu", "RTX-4090:4", "--json").out
+    found = {model["model"]: model for model in json.loads(asked)["models"]}
+    assert found["qwen3.5-27b"]["tensor_parallel"] == 4
+    assert found["qwen3.5-27b"]["requests"] >= 1
+
+
+def test_without_a_card_only_the_embedded_engine_fits(dflash):
+    listed = dflash.run("list", "--fits", "smollm2")
+    assert listed.out.splitlines()[1].split()[:2] == ["smollm2-135m", "transformers"]
+    assert "--gpu H100" in listed.err
+
+
+def test_memory_by_context_and_load(dflash):
+    shown = dflash.run("show", "qwen3-8b", "--memory", "--gpu", "H100", "--engine", "vllm")
+    assert shown.code == 0
+    assert "weights 15.3, draft 1.9" in shown.out
+    longest = shown.out.splitlines()[-1].split()
+    assert longest[0] == "40960"
+    assert longest[-1].startswith("(")
+    assert all(len(line) <= 80 for line in shown.out.splitlines())
+    asked = json.loads(dflash.run("show", "qwen3-8b", "--memory", "--gpu", "H100", "--json").out)
+    assert len(asked["cells"]) == len(asked["contexts"])
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("show", "qwen3-8b", "--memory"), "--gpu H100"),
+        (("show", "muse-spark", "--memory", "--gpu", "B200:8"), "dflash show muse-spark"),
+        (
+            ("show", "qwen3-8b", "--memory", "--gpu", "RTX-3090", "-e", "transformers"),
+            "--engine vllm",
+        ),
+    ],
+)
+def test_memory_that_cannot_be_estimated_is_one_line(dflash, words, hint):
+    shown = dflash.run(*words)
+    assert shown.code in (2, 4)
+    assert hint in shown.err
+    assert len(shown.err.split("\n\n")) == 2
+
+
+def test_what_does_not_fit_says_what_would(dflash):
+    planned = dflash.run(
+        "plan", "qwen3-8b", "-e", "vllm", "--gpu", "RTX-4090", "--context", "40960"
+    )
+    assert planned.code == 4
+    assert "does not fit 1 x RTX-4090" in planned.err
+    assert "--context 16384" in planned.err
