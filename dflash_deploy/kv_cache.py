@@ -65,10 +65,15 @@ class Layout:
 
 
 def layout(
-    target: Iterable[Layers], draft: Iterable[Layers], *, ranks: int, element: float
-) -> Layout:
-    """The pool of a target and a draft on one of `ranks` cards; `element` bytes a value."""
-    kinds = list(_kinds([*target], [*draft], ranks, element))
+    target: Iterable[Layers], draft: Iterable[Layers], *, ranks: int, element: float,
+    drafted: int = 0,
+) -> Layout:  # fmt: skip
+    """The pool of a target and a draft on one of `ranks` cards; `element` bytes a value.
+
+    Every recurrent state has room for the inputs of `drafted` tokens beside its own window
+    (vLLM 0.26.0 model_executor/layers/mamba/mamba_utils.py).
+    """
+    kinds = list(_kinds([*target], [*draft], ranks, element, drafted))
     full = [kind for kind in kinds if kind.name in ("full", "mla")]
     if len(full) == len(kinds):
         # one group, in which layers may have pages of different sizes
@@ -86,12 +91,15 @@ def _group_size(counts: list[int]) -> int:
     return most if most < least * SPLIT else least
 
 
-def _kinds(target: list[Layers], draft: list[Layers], ranks: int, element: float) -> Iterator[Kind]:
+def _kinds(
+    target: list[Layers], draft: list[Layers], ranks: int, element: float, drafted: int
+) -> Iterator[Kind]:
     """Each run of layers with its page; a recurrent state makes the target's pages longer."""
     state = next((x for x in target if x.kind == "linear"), None)
     tokens = BLOCK
     if state and state.state_bytes:
-        per_layer = state.state_bytes / state.count / ranks
+        grown = state.state_bytes + drafted * (state.conv_bytes or 0)
+        per_layer = grown / state.count / ranks
         token = next(token_bytes(x, ranks, element) for x in target if x.kind == "full")
         tokens = BLOCK * ceil(per_layer / token / BLOCK)
         yield Kind("linear", state.count, round(token * tokens), tokens)

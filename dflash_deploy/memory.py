@@ -17,8 +17,13 @@ UTILIZATION = 0.92
 """vLLM's share of a card, unless told (`--gpu-memory-utilization`, 0.33.0 config/cache.py)."""
 ACTIVATION = 24.7
 """Bytes a scheduled token and hidden unit at a pass's peak: 3.09 GiB at 32,768 tokens x 4096."""
+RECURRENT = 80.0
+"""The same in layers of linear attention, whose prefill keeps the states of each chunk: 2.73 GiB at
+9,088 tokens x 4096, 3.3 GiB at 8,528 x 5120. The scores come after that peak, and are below it."""
 LOGITS = 6
 """Bytes a row and word: fp32 scores and a bf16 copy, for 1 + K rows of every request."""
+GRAPHS = 4.46
+"""What the first model runner set aside for CUDA graphs: gpt-oss-120b, 64 requests, 0.26.0."""
 RUNTIME = 0.25
 """What CUDA and the engine keep for themselves beside torch's pool."""
 
@@ -35,6 +40,8 @@ class Demand:
     kv_dtype: KvDtype = "auto"
     memory_fraction: float = UTILIZATION
     prefix_caching: bool = False
+    first_runner: bool = False
+    """vLLM's first model runner takes what it expects of CUDA graphs off the cache."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +78,11 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
     budget = card * demand.memory_fraction
     shared = weights.in_memory / demand.ranks
     proposer = draft.in_memory / demand.ranks
-    passes = _passes(target.hidden_size, target.vocab_size, demand)
+    recurrent = any(run.kind == "linear" for run in target.layers)
+    passes = _passes(target.hidden_size, target.vocab_size, demand, recurrent=recurrent)
     pool = layout(target.layers, draft.layers, ranks=demand.ranks,
-                  element=1 if demand.kv_dtype == "fp8" else 2)  # fmt: skip
+                  element=1 if demand.kv_dtype == "fp8" else 2,
+                  drafted=demand.block_size - 1)  # fmt: skip
     # 1 + K recurrent states a request, one more where prefixes are kept
     states = demand.block_size + demand.prefix_caching
     request = pool.request_bytes(demand.context, demand.batched_tokens, states) / GIB
@@ -90,8 +99,10 @@ def measured(layers: Sequence[Layers]) -> bool:
     )  # fmt: skip
 
 
-def _passes(hidden: int, vocabulary: int, demand: Demand) -> float:
+def _passes(hidden: int, vocabulary: int, demand: Demand, *, recurrent: bool) -> float:
     """Not divided by the ranks: every card sees every token, and one of them all the scores."""
-    activations = demand.batched_tokens * hidden * ACTIVATION
-    rows = demand.concurrency * demand.block_size
-    return (activations + rows * vocabulary * LOGITS) / GIB + RUNTIME
+    units = demand.batched_tokens * hidden
+    scores = demand.concurrency * demand.block_size * vocabulary * LOGITS
+    plain = units * ACTIVATION + scores
+    peak = max(plain, units * RECURRENT) if recurrent else plain
+    return peak / GIB + RUNTIME + (GRAPHS if demand.first_runner else 0)

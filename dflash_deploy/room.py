@@ -14,6 +14,7 @@ from itertools import product
 from packaging.version import Version
 
 from dflash_deploy import memory, sglang_memory
+from dflash_deploy.checks import draft_is_in_several_groups
 from dflash_deploy.choose import (
     DEFAULT_CONCURRENCY,
     DEFAULT_CONTEXT,
@@ -28,7 +29,9 @@ from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
+from dflash_deploy.rules import layer_pattern
 from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
+from dflash_deploy.situation import Situation
 
 CONTEXTS = (DEFAULT_CONTEXT, 16384, 8192, 4096, 2048)
 """Tried from the longest on, where none was asked for."""
@@ -39,6 +42,12 @@ UNSEEN = 0.015
 """Of a card, where nobody knows better: what the driver keeps and CUDA does not get."""
 PREFIXES_OF_HYBRIDS = Version("0.28.0")
 """vLLM keeps prefixes of hybrid targets by default from here on."""
+
+
+SECOND_RUNNER = Version("0.30.0")
+"""vLLM's second model runner serves every class from here on."""
+FIRST_RUNNER = frozenset({"GptOssForCausalLM", "KimiK25ForConditionalGeneration",
+                          "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM"})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +135,20 @@ def estimate(need: Need, room: Room) -> Fit | None:
         context=room.context, concurrency=room.concurrency, block_size=need.block_size,
         batched_tokens=need.number("batched_tokens") or budget, ranks=room.tensor_parallel,
         kv_dtype=need.kv_dtype, memory_fraction=need.memory_fraction or memory.UTILIZATION,
-        prefix_caching=hybrid and keeps,
+        prefix_caching=hybrid and keeps, first_runner=on_first_runner(need, room.tensor_parallel),
     )  # fmt: skip
     return memory.fit(need.entry.target, need.weights, need.draft, card, demand)
+
+
+def on_first_runner(need: Need, ranks: int) -> bool:
+    """vLLM's default for these classes, unless the draft needs the second one (0.26.0
+    config/vllm.py; the plan sets it for a draft in several groups).
+    """
+    if need.version >= SECOND_RUNNER or need.entry.target.architecture not in FIRST_RUNNER:
+        return False
+    at = Situation(engine=need.engine, version=need.version, target=need.entry.target,
+                   draft=need.draft, tensor_parallel=ranks)  # fmt: skip
+    return layer_pattern(need.draft) == "full" and not draft_is_in_several_groups(at)
 
 
 def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:

@@ -45,6 +45,9 @@ class Layers(Struct, frozen=True, kw_only=True):
     """MLA: the compressed latent plus the rotary part, per token and layer."""
     state_bytes: Positive | None = None
     """Linear attention: the recurrent state of all these layers for one request, as stored."""
+    conv_bytes: Positive | None = None
+    """What vLLM adds to such a state for every token that is drafted: one step of the convolution's
+    window, all these layers."""
     state_dtype: Literal["bf16", "fp32"] | None = None
 
 

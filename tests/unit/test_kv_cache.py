@@ -1,6 +1,6 @@
 """The cache layout against what vLLM 0.26.0 reported on an H200 (2026-11-28, configuration only).
 
-docs/evidence/2026-11-28-h200-vllm-0.26.0-cache.json has the figures and the commands.
+docs/evidence/2026-11-28-h200-vllm-0.26.0-*.json have the figures and the commands.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ from dflash_deploy.registry import load
 
 REGISTRY = load(user=False)
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
-SEEN = json.loads((EVIDENCE / "2026-11-28-h200-vllm-0.26.0-cache.json").read_text())["runs"]
+SEEN = [
+    run for name in ("cache", "fit")
+    for run in json.loads((EVIDENCE / f"2026-11-28-h200-vllm-0.26.0-{name}.json").read_text())["runs"]
+]  # fmt: skip
+IDS = [f"{run['model']}-{run['draft_tokens']}{run.get('kv_dtype', '')}" for run in SEEN]
 
 
-@pytest.mark.parametrize("seen", SEEN, ids=[run["model"] for run in SEEN])
+@pytest.mark.parametrize("seen", SEEN, ids=IDS)
 def test_concurrency_is_what_the_engine_reports(seen) -> None:
     entry = REGISTRY.find(seen["model"])
     draft = entry.model.drafts[0].layers if seen["draft_tokens"] else []
-    pool = layout(entry.target.layers, draft, ranks=1, element=2)
+    element = 1 if seen.get("kv_dtype") == "fp8" else 2
+    drafted = seen["draft_tokens"]
+    pool = layout(entry.target.layers, draft, ranks=1, element=element, drafted=drafted)
     states = 1 + seen["draft_tokens"]
     request = pool.request_bytes(seen["context"], seen["batched_tokens"], states)
     requests = seen["kv_cache_gib"] * 2**30 / request
-    assert requests == pytest.approx(seen["maximum_concurrency"], rel=0.05)
+    assert requests == pytest.approx(seen["maximum_concurrency"], rel=0.005)
 
 
 @pytest.mark.parametrize("seen", SEEN[:2], ids=[run["model"] for run in SEEN[:2]])
@@ -59,3 +65,13 @@ def test_where_the_drafts_layers_end_up() -> None:
     }  # fmt: skip
     assert groups.pop("gpt-oss-20b") == 2
     assert set(groups.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    "seen", [run for run in SEEN if "page_tokens" in run], ids=lambda run: run["model"]
+)
+def test_a_page_holds_a_recurrent_state_with_the_drafted_tokens(seen) -> None:
+    entry = REGISTRY.find(seen["model"])
+    pool = layout(entry.target.layers, entry.model.drafts[0].layers, ranks=1, element=2,
+                  drafted=seen["draft_tokens"])  # fmt: skip
+    assert pool.groups[0][0].tokens == seen["page_tokens"]

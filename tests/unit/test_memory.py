@@ -14,14 +14,19 @@ from dflash_deploy.registry import load
 
 REGISTRY = load(user=False)
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
-SEEN = json.loads((EVIDENCE / "2026-11-28-h200-vllm-0.26.0-cache.json").read_text())["runs"]
+SEEN = [
+    run for name in ("cache", "fit")
+    for run in json.loads((EVIDENCE / f"2026-11-28-h200-vllm-0.26.0-{name}.json").read_text())["runs"]
+]  # fmt: skip
 WITH_DRAFT = [run for run in SEEN if run["draft_tokens"] and run["weights_gib"]]
 H200 = 139.80
 
 
 def asked(run) -> Demand:
-    return Demand(context=run["context"], concurrency=64, block_size=run["draft_tokens"] + 1,
-                  batched_tokens=run["batched_tokens"])  # fmt: skip
+    return Demand(context=run["context"], concurrency=run.get("requests", 64),
+                  block_size=run["draft_tokens"] + 1, batched_tokens=run["batched_tokens"],
+                  kv_dtype=run.get("kv_dtype", "auto"),
+                  first_runner="graphs_profiled_gib" in run)  # fmt: skip
 
 
 def estimate(name: str, demand: Demand, card: float = H200):
@@ -29,7 +34,9 @@ def estimate(name: str, demand: Demand, card: float = H200):
     return fit(entry.target, entry.target.weights[0], entry.model.drafts[0], card, demand)
 
 
-@pytest.mark.parametrize("run", WITH_DRAFT, ids=[run["model"] for run in WITH_DRAFT])
+@pytest.mark.parametrize(
+    "run", WITH_DRAFT, ids=[run["model"] + run.get("kv_dtype", "") for run in WITH_DRAFT]
+)
 def test_weights_cache_and_concurrency_are_within_five_percent(run) -> None:
     found = estimate(run["model"], asked(run))
     assert found.target + found.draft == pytest.approx(run["weights_gib"], rel=0.05)
