@@ -78,13 +78,13 @@ def choose_version(
     if as_release(version) < Version(engine.first_release):
         raise EngineError(
             f"{request.engine} {version} has no DFlash: {engine.first_release} is the first to",
-            hint=f"uv pip install '{engine.distribution}=={newest}'",
+            hint=f"dflash engine install {engine.distribution}=={newest}",
         )
     if floor and as_release(version) < Version(floor.version):
         raise EngineError(
             f"{request.engine} {version} is too old for {entry.name}, which needs"
             f" {floor.version}: before it, {floor.because}",
-            hint=f"uv pip install '{engine.distribution}=={newest}'",
+            hint=f"dflash engine install {engine.distribution}=={newest}",
         )
     why = "asked for, or found on this machine" if request.engine_version else "the newest known"
     if floor:

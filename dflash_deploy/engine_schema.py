@@ -1,4 +1,4 @@
-"""The types of `registry/engines/*.yaml`: releases, spellings, support, rules, images and names.
+"""The types of `registry/engines/*.yaml`: releases, spellings, support, rules, images, installs.
 
 A rule is data: a closed condition, a severity, and the words for the user. What a condition cannot
 say by comparing values is one of the named checks, which `checks.py` computes.
@@ -166,6 +166,46 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     version: str | None = None
 
 
+class CudaNeed(Struct, frozen=True, kw_only=True):
+    """The CUDA that a release's wheels on PyPI are built for, and the first driver that runs it.
+
+    A driver runs every CUDA of its own major version or an older one: NVIDIA's minor version
+    compatibility.
+    """
+
+    cuda: str
+    driver: str
+    versions: str | None = None
+    source: str
+
+
+class Constraint(Struct, frozen=True, kw_only=True):
+    """What must hold besides a release's own pins, as a PEP 508 requirement."""
+
+    requirement: str
+    versions: str | None = None
+    because: str
+    source: str
+
+
+class ParserRun(Struct, frozen=True, kw_only=True):
+    """The words that make the engine show its server's options, and one that it must show."""
+
+    arguments: list[str]
+    shows: str
+
+
+class Install(Struct, frozen=True, kw_only=True):
+    """How a release gets an environment of its own."""
+
+    python: str
+    """Pythons that the releases have wheels for; `Release.python` narrows it."""
+    cuda: list[CudaNeed]
+    constraints: list[Constraint] = []
+    parser: ParserRun
+    source: str
+
+
 class Engine(Struct, frozen=True, kw_only=True):
     """One file of `registry/engines`."""
 
@@ -184,5 +224,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     dead_switches: list[DeadSwitch] = []
     images: list[Image] = []
     metrics: list[MetricName] = []
+    install: Install | None = None
+    """None: it needs no environment of its own."""
     allowed_flags: list[str] = []
     """What `flags` of an overlay's recipe may set: no paths, no hooks, no remote code."""

@@ -153,7 +153,7 @@ def refuse(found: list[Finding], engine: Engine, version: Version) -> None:
             continue
         message = f"{engine.distribution} {version}: {item.message}"
         if item.lifted_in and version < Version(item.lifted_in):
-            newest = engine.releases[-1].version
-            raise EngineError(message, hint=f"uv pip install '{engine.distribution}=={newest}'",
+            newest = f"{engine.distribution}=={engine.releases[-1].version}"
+            raise EngineError(message, hint=f"dflash engine install {newest}",
                               detail=f"source: {item.source}")  # fmt: skip
         raise Unsupported(message, hint=item.hint, detail=f"source: {item.source}")

@@ -13,10 +13,11 @@ _LEAKS = ("DFLASH_API_KEY", "DFLASH_HOST", "HF_TOKEN", "HF_ENDPOINT", "NO_COLOR"
 def _clean_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """No test sees the user's keys, hosts or registry entries."""
+    """No test sees the user's keys, hosts registry entries or engines."""
     for name in _LEAKS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,18 @@ from typing import NoReturn
 
 import typer
 
-from dflash_deploy.cli import _output, chat, doctor, explain, plan, pull, registry, serve, show
+from dflash_deploy.cli import (
+    _output,
+    chat,
+    doctor,
+    engine,
+    explain,
+    plan,
+    pull,
+    registry,
+    serve,
+    show,
+)
 from dflash_deploy.cli import list as list_command
 from dflash_deploy.errors import DFlashError, Interrupted
 
@@ -30,6 +41,7 @@ app.command("pull")(pull.pull)
 app.command("serve")(serve.serve)
 app.command("explain")(explain.explain)
 app.command("chat")(chat.chat)
+app.add_typer(engine.app, name="engine")
 app.add_typer(registry.app, name="registry")
 
 

@@ -39,13 +39,13 @@ def running(
 
     The engine and all its processes end with the block, however that ends.
     """
-    from dflash_deploy.launch.environments import find_engine
+    from dflash_deploy.cli._engine_choice import engine_for
     from dflash_deploy.launch.ports import check_port
     from dflash_deploy.launch.process import start
 
     registry = load(wanted.registry)
     name = request_for(registry, wanted).engine
-    install = find_engine(name, registry.engines[name], env_dir=engine_env)
+    install = engine_for(registry, wanted, engine_env)
     # what would be refused anyway is refused before anything is downloaded
     plan = planned(registry, replace(wanted, engine_version=install.version))
     check_port(plan.host, plan.port)

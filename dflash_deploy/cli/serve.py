@@ -22,6 +22,10 @@ class Gate(StrEnum):
 EngineEnvOpt = Annotated[
     Path | None, typer.Option("--engine-env", help="Environment the engine is installed in.")
 ]
+ReleaseOpt = Annotated[
+    str | None,
+    typer.Option("--engine-version", help="Installed release to run. Default: the newest usable."),
+]
 TimeoutOpt = Annotated[
     float, typer.Option(min=1, help="Seconds until it must be healthy; first starts compile.")
 ]
@@ -32,6 +36,7 @@ def serve(
     engine_args: opt.EngineArgs = None,
     *,
     engine: opt.EngineOpt = None,
+    engine_version: ReleaseOpt = None,
     engine_env: EngineEnvOpt = None,
     gpu: opt.GpuOpt = None,
     host: opt.HostOpt = "127.0.0.1",
@@ -57,7 +62,7 @@ def serve(
     from dflash_deploy.launch.signals import forwarded
 
     wanted = Wanted(
-        model, engine, None, gpu, host, port, block_size, concurrency, context,
+        model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
         tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
         opt.engine_words(engine_args),
     )  # fmt: skip

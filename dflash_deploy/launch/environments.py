@@ -50,7 +50,7 @@ def find_engine(
         where = f"in {env_dir / 'bin'} or on PATH" if env_dir else "on PATH"
         raise EngineError(
             f"{NAMES[name]} was not found: there is no `{engine.executable}` {where}",
-            hint=f"uv pip install '{engine.distribution}=={engine.releases[-1].version}'",
+            hint=f"dflash engine install {engine.distribution}=={engine.releases[-1].version}",
         )
     version = from_metadata(executable, engine.distribution)
     return EngineInstall(executable, version or _from_program(name, engine, executable))
@@ -90,7 +90,7 @@ def parse_version(text: str) -> str | None:
 
 
 def _from_program(name: EngineName, engine: Engine, executable: Path) -> str:
-    reinstall = f"uv pip install --reinstall '{engine.distribution}=={engine.releases[-1].version}'"
+    reinstall = f"dflash engine install {engine.distribution}=={engine.releases[-1].version}"
     command = [str(executable), *VERSION_ARGUMENTS[name]]
     try:
         asked = subprocess.run(

@@ -38,6 +38,7 @@ class CommandLine:
             "PATH": path,
             "HOME": str(home),
             "XDG_CONFIG_HOME": str(home / "config"),
+            "XDG_DATA_HOME": str(home / "data"),
             "HF_HUB_OFFLINE": "1",
             "PYTHONPATH": str(ROOT),
         }

@@ -137,7 +137,11 @@ def test_an_older_release_gets_its_own_flags(dflash):
         (("show", "nothing-like-it-at-all"), 3, "dflash list"),
         (("plan", "gpt-oss-20b", "--gpu", "H900"), 2, "H100"),
         (("plan", "gpt-oss-20b", "--block-size", "64"), 2, "--block-size 8"),
-        (("plan", "gpt-oss-20b", "--engine-version", "0.19.0", "-e", "vllm"), 5, "uv pip install"),
+        (
+            ("plan", "gpt-oss-20b", "--engine-version", "0.19.0", "-e", "vllm"),
+            5,
+            "dflash engine install",
+        ),
         (("plan", "gpt-oss-20b", "-e", "transformers"), 4, "--engine vllm"),
         (("plan", "kimi-k2.5"), 4, "--trust-remote-code"),
         (("plan", "gpt-oss-120b", "--gpu", "L4"), 4, "--gpu"),

@@ -186,7 +186,7 @@ def test_a_taken_port_is_named_with_a_free_one(dflash):
 def test_a_missing_engine_says_what_to_install(bare):
     ended = bare.run("serve", "gpt-oss-20b", "--engine", "vllm")
     assert ended.code == 5
-    assert "uv pip install 'vllm==0.33.0'" in ended.err
+    assert "dflash engine install vllm==0.33.0" in ended.err
 
 
 def test_an_engine_below_the_floor_is_refused_before_anything_starts(dflash, engines, tmp_path):

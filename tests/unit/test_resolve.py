@@ -49,7 +49,7 @@ def test_a_release_below_the_floor_is_refused_with_the_reason_and_the_command(re
         resolved(registry, "gpt-oss-120b", engine_version="0.22.1")
     assert "0.23.0" in caught.value.message
     assert "KV cache" in caught.value.message
-    assert caught.value.hint == "uv pip install 'vllm==0.33.0'"
+    assert caught.value.hint == "dflash engine install vllm==0.33.0"
 
 
 @pytest.mark.parametrize(

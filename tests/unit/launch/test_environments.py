@@ -72,7 +72,7 @@ def test_missing_says_how_to_install_the_newest_release(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="vLLM was not found") as caught:
         find_engine("vllm", engine("vllm"), env_dir=tmp_path, path=str(tmp_path))
 
-    assert caught.value.hint == "uv pip install 'vllm==0.33.0'"
+    assert caught.value.hint == "dflash engine install vllm==0.33.0"
     assert caught.value.exit_code == 5
 
 
