@@ -68,8 +68,10 @@ def _same(one: str, other: str) -> bool:
 
 def _missing(engine: Engine, version: str, instead: str) -> EngineError:
     known = version in {release.version for release in engine.releases}
-    newest = engine.releases[-1].version
+    asked = version if known else engine.releases[-1].version
     return EngineError(
         f"{engine.distribution} {version} is not installed, {instead}",
-        hint=f"dflash engine install {engine.distribution}=={version if known else newest}",
+        hint=f"dflash engine install {engine.distribution}=={asked}"
+        if engine.install
+        else "leave --engine-version out: the embedded engine is of this package's own release",
     )

@@ -14,6 +14,7 @@ from dflash_deploy.envs import lock, places, uv, verify
 from dflash_deploy.envs.lock import Lock
 from dflash_deploy.envs.needs import Wanted
 from dflash_deploy.envs.places import Environment, Marker, Say
+from dflash_deploy.envs.trouble import trouble
 from dflash_deploy.errors import DownloadError, EngineError
 from dflash_deploy.hub import disk
 
@@ -86,7 +87,7 @@ def _make(this: Wanted, folder: Path, how: Installing) -> None:
     argv = [how.uv.path, "venv", "--no-project", "--python", this.python, str(folder)]
     ended = uv.run(argv, cwd=places.root())
     if ended.code:
-        raise uv.trouble(f"no Python {this.python} for {this}", ended)
+        raise trouble(f"no Python {this.python} for {this}", ended)
 
 
 def _resolve(this: Wanted, folder: Path, how: Installing) -> Lock:
@@ -100,7 +101,7 @@ def _resolve(this: Wanted, folder: Path, how: Installing) -> Lock:
         cwd=folder,
     )  # fmt: skip
     if ended.code:
-        raise uv.trouble(f"{this} cannot be resolved", ended)
+        raise trouble(f"{this} cannot be resolved", ended)
     (folder / LOCK).chmod(0o600)  # an index of one's own may be named in it
     return lock.read(folder / LOCK)
 
@@ -151,7 +152,7 @@ def _fetch(this: Wanted, resolved: Lock, folder: Path, how: Installing) -> None:
         cwd=folder, on_line=read,
     )  # fmt: skip
     if ended.code:
-        raise uv.trouble(f"{this} could not be fetched; nothing is left of it", ended)
+        raise trouble(f"{this} could not be fetched; nothing is left of it", ended)
     how.watch(resolved.download, resolved.download)
     how.say(f"installed in {time.monotonic() - begun:.0f} s")
 

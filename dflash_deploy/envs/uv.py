@@ -1,4 +1,4 @@
-"""uv: found, run so that it ends however this program ends, and its words turned into ours."""
+"""uv: found, and run so that it ends however this program ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from dflash_deploy.errors import DFlashError, DownloadError, EngineError
+from dflash_deploy.errors import EngineError
 from dflash_deploy.launch import guard
 
 OLDEST = Version("0.12")
@@ -115,38 +115,3 @@ def run(
         process.stdin.close()
         process.wait()
         process.stdout.close()
-
-
-_CAUSES: tuple[tuple[str, str, str], ...] = (
-    (r"No space left on device|os error 28|Disk quota exceeded",
-     "the disk is full", "free some of it, or XDG_DATA_HOME and UV_CACHE_DIR on a larger disk"),
-    (r"network was disabled", "uv may not use the network (UV_OFFLINE)", "unset UV_OFFLINE"),
-    (r"No interpreter found", "there is no Python that it runs on", "uv python install 3.12"),
-    (r"no version of|not found in the (package registry|provided)|was not found in",
-     "the package index does not have it", "see UV_INDEX and uv.toml: which index is asked?"),
-    (r"No solution found", "its requirements contradict each other here", "dflash engine list"),
-    (r"[Hh]ash mismatch", "a file is not what the index says it is", "uv cache clean, then again"),
-    (r"401|403", "the package index refuses access", "see UV_INDEX and uv.toml: its credentials"),
-    (r"error sending request|[Ff]ailed to fetch|[Ff]ailed to download|dns error|timed? out|connect",
-     "the package index cannot be reached", "the same command again, where there is a network"),
-)  # fmt: skip
-
-
-def trouble(what: str, ended: Ended) -> DFlashError:
-    """Why uv could not do it, in a line, with its last words as the evidence."""
-    words = [line for line in ended.lines if line.strip()]
-    detail = "\n".join(words[-12:]) or None
-    if ended.code > 128:
-        return DownloadError(
-            f"{what}: uv was killed by signal {ended.code - 128}", detail=detail,
-            hint="the same command again; out of memory is a frequent cause",
-        )  # fmt: skip
-    text = "\n".join(words)
-    for pattern, why, hint in _CAUSES:
-        if re.search(pattern, text):
-            return DownloadError(f"{what}: {why}", hint=hint, detail=detail)
-    first = next((line for line in words if line.startswith("error:")), "error: no reason given")
-    return DownloadError(
-        f"{what}: uv ended with {ended.code}: {first.removeprefix('error:').strip()}",
-        detail=detail, hint="the same command again",
-    )  # fmt: skip

@@ -28,7 +28,7 @@ def check(this: Wanted, folder: Path) -> None:
     argv = [python, "-I", probe.__file__, this.name, *this.install.parser.arguments]
     said: list[str] = []
     ended = uv.run(argv, cwd=folder, env=dict(os.environ) | QUIET, on_line=said.append)
-    hint = f"dflash engine install another release: {', '.join(_others(this))}"
+    hint = f"another release: dflash engine install {_other(this)}"
     detail = "\n".join(ended.lines[-12:]) or None
     if ended.code:
         raise EngineError(
@@ -60,6 +60,6 @@ def _last(lines: list[str]) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
 
-def _others(this: Wanted) -> list[str]:
+def _other(this: Wanted) -> str:
     known = [each.version for each in this.engine.releases if each.version != this.version]
-    return [f"{this.engine.distribution}=={version}" for version in known[-2:]]
+    return f"{this.engine.distribution}=={known[-1]}"

@@ -40,6 +40,9 @@ def imported(*argv: str) -> set[str]:
         ("--help",),
         ("serve", "--help"),
         ("pull", "--help"),
+        ("engine", "--help"),
+        ("engine", "install", "--help"),
+        ("engine", "list"),
         ("chat", "--help"),
     ],
 )
