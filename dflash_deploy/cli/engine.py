@@ -12,6 +12,9 @@ from dflash_deploy.cli._options import JsonOpt
 ReleaseArg = Annotated[
     str, typer.Argument(metavar="RELEASE", help="vllm==0.33.0, or vllm for the newest known.")
 ]
+InstalledArg = Annotated[
+    str, typer.Argument(metavar="RELEASE", help="vllm==0.33.0, or vllm where there is but one.")
+]
 NoDriverCheckOpt = Annotated[
     bool, typer.Option("--no-driver-check", help="Install for a machine with a newer driver.")
 ]
@@ -57,7 +60,7 @@ def list_engines(*, json: JsonOpt = False) -> None:
 
 
 @app.command("remove")
-def remove(release: ReleaseArg, *, json: JsonOpt = False) -> None:
+def remove(release: InstalledArg, *, json: JsonOpt = False) -> None:
     """Remove an installed release. Refused while a server runs from it."""
     from dflash_deploy.cli import _installing
 
