@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +22,7 @@ T = TypeVar("T")
 
 LARGEST = 1 << 20
 """Bytes of one file; the longest shipped one has a fiftieth of it."""
+MEND = "mend that line, then: dflash registry check"
 INDEX = "index.json"
 """In a wheel: every shipped file, already checked and parsed, so that `list` reads no YAML."""
 
@@ -116,11 +119,11 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
     """Read the shipped registry and the layers over it: system, user, and `extra` last."""
     root = registry_root()
     engines, gpus, entries = _load_shipped(root)
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for layer, folder in _overlays(extra, user=user):
-        if folder.resolve() in seen:
+        if (real := os.path.realpath(folder)) in seen:
             continue  # `--registry` may name the user's own
-        seen.add(folder.resolve())
+        seen.add(real)
         for entry in _in_layer(folder / "models", layer):
             entries = _lay_over(entries, entry)
     return Registry(entries, engines, gpus, _index_names(entries.values()))
@@ -132,19 +135,60 @@ def _in_layer(folder: Path, layer: str) -> list[Entry]:
     A folder from elsewhere may not lead out of itself: what a link names would be read, and
     quoted in an error. One's own may be a collection of links.
     """
-    home = folder.resolve()
-    for path in folder.rglob("*.yaml") if layer == "extra" else ():
-        if not path.resolve().is_relative_to(home):
+    paths = sorted(_files(folder))
+    home = os.path.realpath(folder)
+    for path in paths if layer == "extra" else ():
+        if not Path(os.path.realpath(path)).is_relative_to(home):
             raise RegistryError(
                 f"{path}: leads out of its registry", hint="put the file itself there"
             )
     found = [
         Entry(path.relative_to(folder).with_suffix("").as_posix(), read(path, Model),
               (str(path),), layer)
-        for path in sorted(folder.rglob("*.yaml"))
-        if not path.name.startswith(".") and path.is_file()  # an editor's lock, a pipe
+        for path in paths
+        if not path.name.startswith(".") and _regular(path)  # an editor's lock, a pipe
     ]  # fmt: skip
     return sorted(found, key=lambda entry: entry.model.extends is not None)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """What may be entries. A folder that cannot be looked into would hide some, and is an error.
+
+    So is a name that would break a line or steer a terminal wherever the file is spoken of.
+    """
+    for place, _, names in os.walk(folder, onerror=_closed):
+        for name in names:
+            if name.endswith(".yaml"):
+                path = Path(place, name)
+                if not str(path.relative_to(folder)).isprintable():
+                    raise _unreadable(path, "its name has signs that cannot be printed")
+                yield path
+
+
+def _regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unreadable(path, unread(error)) from error
+
+
+def _closed(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise _unreadable(Path(error.filename), unread(error)) from error
+
+
+def _unreadable(path: Path, why: str) -> RegistryError:
+    hint = f"ls -lb {shlex.quote(_legible(path.parent))}"
+    return RegistryError(f"{_legible(path)}: cannot be read: {why}", hint=hint)
+
+
+def _legible(named: object) -> str:
+    """A path or another's word in a message; the module that knows how is for errors alone."""
+    from dflash_deploy.yaml_source import one_line
+
+    return one_line(str(named))
 
 
 def _load_shipped(root: Path) -> tuple[dict[str, Engine], tuple[Gpu, ...], dict[str, Entry]]:
@@ -178,15 +222,18 @@ def pack(root: Path) -> Packed:
 
 def read(path: Path, type_: type[T]) -> T:
     """One file as a checked value; an error names the file, the line and the field."""
-    from dflash_deploy.yaml_source import line_of, read_yaml
+    from dflash_deploy.yaml_source import line_of, read_yaml, text_of, wrong
 
+    name = str(path)
     try:
-        if path.stat().st_size > LARGEST:
-            raise RegistryError(f"{path}: over {LARGEST >> 20} MiB is no registry file")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RegistryError(f"{path}: cannot be read: {unread(error)}") from error
-    document: Any = read_yaml(text, str(path))
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)  # a device says nothing of its size
+    except OSError as error:
+        raise _unreadable(path, unread(error)) from error
+    if len(data) > LARGEST:
+        raise wrong(name, None, "", f"over {LARGEST >> 20} MiB is no registry file")
+    text = text_of(data, name, MEND)
+    document: Any = read_yaml(text, name, MEND)
     try:
         return msgspec.convert(document, type_)
     except msgspec.ValidationError as error:
@@ -194,11 +241,9 @@ def read(path: Path, type_: type[T]) -> T:
         field_path = where.rstrip("`") or "$"
         if unknown := re.search(r"unknown field `(.*)`", message):
             field_path += f".{unknown[1]}"
-        line = line_of(text, field_path)
-        place = f"{path}:{line}" if line else str(path)
-        raise RegistryError(
-            f"{place}: {field_path.removeprefix('$').lstrip('.') or 'document'}: {message}",
-            hint="dflash registry schema",
+        field_name = field_path.removeprefix("$").lstrip(".") or "document"
+        raise wrong(
+            name, line_of(text, field_path), field_name, message, "dflash registry schema"
         ) from error
 
 
@@ -209,15 +254,29 @@ def user_folder() -> Path:
 
 
 def _overlays(extra: Path | None, *, user: bool) -> Iterator[tuple[str, Path]]:
-    if user:
-        yield "system", Path("/etc/dflash/registry")
-        yield "user", user_folder()
+    own = (("system", Path("/etc/dflash/registry")), ("user", user_folder())) if user else ()
+    for layer, folder in own:
+        if os.path.isdir(folder):  # noqa: PTH112 - Path's raises in a home one may not enter
+            yield layer, folder
     if extra is not None:
-        if not extra.is_dir():
+        if not present(extra):
+            name = _legible(extra)
             raise RegistryError(
-                f"{extra}: no such registry folder", hint=f"mkdir -p {extra}/models"
+                f"{name}: no such registry folder", hint=f"mkdir -p {shlex.quote(f'{name}/models')}"
             )
         yield "extra", extra
+
+
+def present(folder: Path) -> bool:
+    """Whether a registry's folder is there. Raises RegistryError for a file, or a closed one."""
+    try:
+        if stat.S_ISDIR(folder.stat().st_mode):
+            return True
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unreadable(folder, unread(error)) from error
+    raise _unreadable(folder, "it is a file, and a registry is a folder")
 
 
 def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
@@ -232,7 +291,7 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
     if below is None:
         named = [e.id for e in entries.values() if model.extends in e.model.aliases]
         raise RegistryError(
-            f"{file}: extends `{model.extends}`, which is no target of a layer below",
+            f"{file}: extends `{_legible(model.extends)}`, which is no target of a layer below",
             hint=f"extends: {named[0]}" if named else "dflash list",
         )
     kept = (model.target, model.note, model.unservable)
@@ -264,6 +323,7 @@ def _index_names(entries: Iterable[Entry]) -> dict[str, str]:
                 first = known[owner]
                 blamed, other = (entry, first) if entry.layer != "shipped" else (first, entry)
                 raise RegistryError(
-                    f"{blamed.files[0]}: `{name}` already names {other.id}", hint="another alias"
+                    f"{blamed.files[0]}: `{_legible(name)}` already names {other.id}",
+                    hint="another alias",
                 )
     return names

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -78,9 +81,87 @@ def test_an_unreadable_file_names_file_and_line(
 
 def test_a_file_that_is_no_text_is_named(overlay: Path) -> None:
     path = write(overlay, "own/model", "")
-    path.write_bytes(b"aliases: [caf\xe9]\n")
-    with pytest.raises(RegistryError, match=f"^{path}: cannot be read: .*utf-8"):
+    path.write_bytes(b"note: a\naliases: [caf\xe9]\n")
+    with pytest.raises(RegistryError, match=rf"^{path}:2: aliases\[0\]: .*UTF-8") as error:
         registry.load(overlay)
+    assert "dflash registry check" in str(error.value.hint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "aliases: [a]\nextends: " + "9" * 200_000,
+        "aliases: [a]\nextends: " + "a" * 900_000,
+        'aliases: [a]\nextends: "a\\nb"',
+        'recipes:\n  - {name: r, when: {engine: "' + "x" * 90_000 + '"}}',
+        "aliases: [a, a\x00b]\n",
+        'aliases: ["qwen3-4b\\n"]\nextends: Qwen/Qwen3-8B\nnote: x',
+    ],
+)
+def test_whatever_a_file_quotes_an_error_is_one_line_to_read(overlay: Path, text: str) -> None:
+    path = write(overlay, "own/model", text)
+    with pytest.raises(RegistryError) as error:
+        registry.load(overlay)
+    assert error.value.message.startswith(str(path))
+    assert len(error.value.message) < len(str(path)) + 500
+    assert error.value.message.isprintable()
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("name", ["a\nb", "esc\x1b[31m", "\udcff", "a\u2028b"])
+def test_a_files_name_can_be_printed(overlay: Path, name: str) -> None:
+    write(overlay, f"own/{name}", f"extends: {QWEN}\n")
+    with pytest.raises(RegistryError, match="signs that cannot be printed") as error:
+        registry.load(overlay)
+    assert error.value.message.isprintable()
+
+
+def test_a_folder_that_cannot_be_looked_into_hides_nothing(
+    overlay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(overlay, "closed/model", f"extends: {QWEN}\n")
+    really = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return really(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(RegistryError, match="closed: cannot be read: Permission denied") as error:
+        registry.load(overlay)
+    assert error.value.hint == f"ls -lb {overlay}/models"
+
+
+def test_a_link_that_goes_round_is_said(overlay: Path, tmp_path: Path) -> None:
+    (overlay / "models" / "Qwen" / "x.yaml").symlink_to("x.yaml")
+    with pytest.raises(RegistryError, match=r"x\.yaml: cannot be read: Too many levels"):
+        registry.load(overlay)
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(RegistryError, match="round: cannot be read: Too many levels"):
+        registry.load(tmp_path / "round")
+
+
+@pytest.mark.parametrize("name", ["f" * 300, "/dev/null", __file__])
+def test_what_is_no_folder_is_said(name: str) -> None:
+    with pytest.raises(RegistryError, match="cannot be read") as error:
+        registry.load(Path(name))
+    assert error.value.hint
+
+
+def test_a_file_that_does_not_say_its_size_is_not_read_to_its_end() -> None:
+    end, start = os.pipe()
+
+    def write_on() -> None:
+        with suppress(BrokenPipeError), os.fdopen(start, "wb") as pipe:
+            pipe.write(b"a" * (registry.LARGEST + 2))
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    with pytest.raises(RegistryError, match="over 1 MiB"):
+        registry.read(Path(f"/dev/fd/{end}"), Model)
+    os.close(end)
+    writer.join()
 
 
 # Layers.

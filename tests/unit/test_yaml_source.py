@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dflash_deploy.errors import RegistryError
-from dflash_deploy.yaml_source import line_of, read_yaml
+from dflash_deploy.yaml_source import line_of, read_yaml, text_of
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,95 @@ def test_what_is_refused_is_named_by_file_and_line(text: str, line: int, says: s
         read_yaml(text, "models/x.yaml")
 
 
-def test_a_wrong_number_tag_names_the_file() -> None:
-    with pytest.raises(RegistryError, match=r"^x\.yaml: .*seven"):
-        read_yaml("a: !!int seven", "x.yaml")
+FIELD = r"target\.weights\[1\]\.gib"
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("9" * 200_000, r"`9+\.\.\.` cannot be read as a whole number"),
+        ("-" + "9" * 5000, "cannot be read as a whole number"),
+        ("9" * 4000, "no number that anything has"),
+        (str(1 << 63), "no number that anything has"),
+        (str(-1 << 63), "no number that anything has"),
+        ("1.0e999", "`1.0e999` is no number"),
+        ("-1.0e999", "is no number"),
+        ("!!float .inf", "is no number"),
+        ("!!float .nan", "is no number"),
+        ("!!float x", "cannot be read as a number"),
+        ('!!float ""', "cannot be read as a number"),
+        ("!!int seven", "`seven` cannot be read as a whole number"),
+        ('!!int ""', "cannot be read as a whole number"),
+        ("!!int 0b2", "cannot be read as a whole number"),
+        ("!!int 1:x", "cannot be read as a whole number"),
+        ("!!bool maybe", "`maybe` cannot be read as true or false"),
+        ("!!int [1]", "expected a scalar"),
+        ("!!seq 1", "expected a sequence"),
+        ("!!map [1]", "expected a mapping"),
+        ("!!str {a: 1}", "expected a scalar"),
+        ("!!timestamp 2026-99-99", "constructor for the tag"),
+        ("!!binary =", "constructor for the tag"),
+        ("&x 1", "anchors and aliases"),
+        ('"\\e[2J"', "control characters"),
+        ("a\x00b", "control characters"),
+        ("a\x1bb", "control characters"),
+        ("\ufffe", "control characters"),
+        ("{a: 1, a: 2}", "the key `a` stands here twice"),
+    ],
+)
+def test_a_value_the_loader_trips_over_is_named_by_file_line_and_field(
+    value: str, says: str
+) -> None:
+    text = f"# é\ntarget:\n  weights:\n    - name: ü\n    - name: b\n      gib: {value}\nnote: n\n"
+    with pytest.raises(RegistryError, match=rf"^m\.yaml:6: {FIELD}.*: .*{says}") as caught:
+        read_yaml(text, "m.yaml")
+    assert len(caught.value.message) < 500
+
+
+def test_a_line_that_is_no_text_is_named_with_its_field() -> None:
+    data = "# é\r\naliases:\r\n  - ü\r\n  - ".encode() + b"caf\xe9\r\nnote: n\r\n"
+    with pytest.raises(RegistryError, match=r"^m\.yaml:4: aliases\[1\]: byte 0xe9 is no UTF-8"):
+        text_of(data, "m.yaml")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "latin-1", "shift-jis"])
+def test_another_encoding_has_a_line(encoding: str) -> None:
+    data = "aliases: [a]\nnote: 日本\n".replace("日本", "é" if encoding == "latin-1" else "日本")
+    with pytest.raises(RegistryError, match=r"^m\.yaml:[12]: "):
+        read_yaml(text_of(data.encode(encoding), "m.yaml"), "m.yaml")
+
+
+def test_lines_end_alike() -> None:
+    assert text_of(b"a\r\nb\rc\n", "x") == "a\nb\nc\n"
+
+
+@pytest.mark.parametrize("depth", [1, 5, 6])
+def test_a_broken_value_inside_an_alias_that_leads_back_is_found(depth: int) -> None:
+    text = "a: &x [" + "[" * depth + "*x, !!int x" + "]" * (depth + 1)
+    with pytest.raises(RegistryError, match=r"^x:1: a.*: anchors"):
+        read_yaml(text, "x")
+
+
+@pytest.mark.parametrize("key", ["1", "null", "true", "1.5", "9" * 900, "2026-01-01"])
+def test_a_key_is_a_word_whatever_it_looks_like(key: str) -> None:
+    assert read_yaml(f"{key}: 1", "x") == {key: 1}
+
+
+def test_a_key_too_long_for_a_number_is_still_a_word() -> None:
+    assert read_yaml("? " + "9" * 5000 + "\n: 1", "x") == {"9" * 5000: 1}
+
+
+@pytest.mark.parametrize("key", ['"a\\nb"', "? |\n  a\n  b\n"])
+def test_a_key_stands_on_one_line(key: str) -> None:
+    with pytest.raises(RegistryError, match=r"^x:1: a.b.*: a key is a plain word"):
+        read_yaml(f"{key}: 1", "x")
+
+
+def test_a_name_breaks_no_line() -> None:
+    with pytest.raises(RegistryError) as caught:
+        read_yaml("", "a\nb\x1b[2J\udcff.yaml", "mend it")
+    assert caught.value.message == "a?b?[2J?.yaml:1: the file is empty"
+    assert caught.value.hint == "mend it"
 
 
 @pytest.mark.parametrize(
