@@ -360,3 +360,11 @@ def test_what_does_not_fit_says_what_would(dflash):
     assert planned.code == 4
     assert "does not fit 1 x RTX-4090" in planned.err
     assert "--context 16384" in planned.err
+
+
+def test_a_minimum_has_the_unit_it_was_published_in_everywhere(dflash):
+    refused = dflash.run("plan", "minimax-m2.5", "-e", "vllm", "--gpu", "A100-40:4")
+    assert refused.code == 4
+    for said in (refused.err, dflash.run("show", "minimax-m2.5").out):
+        assert "276 GB in all" in said
+        assert "276 GiB" not in said

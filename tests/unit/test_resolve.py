@@ -156,6 +156,7 @@ def test_cards_are_counted_from_the_documented_minimum(registry):
     with pytest.raises(Unsupported) as caught:
         resolved(registry, "minimax-m2.5", gpu="A100-40:4")
     assert caught.value.exit_code == 4
+    assert "276 GB in all" in caught.value.message
     assert "--gpu A100-40:8" in caught.value.hint
 
 
