@@ -14,6 +14,7 @@ from typing import Any, Literal
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.model_config import (
     HUB_ID,
+    LARGEST,
     MOST_LAYERS,
     Fields,
     Stored,
@@ -32,10 +33,15 @@ SPECULATORS_BLOCK = 8
 Layout = Literal["z-lab", "speculators"]
 FORMULA_HOLDS = ("DFlashDraftModel", "DFlash2DraftModel", "MuseGlimmerAssistantModel")
 """Classes without further tensors: others refine the draft's tokens with modules of their own."""
+MENDED = "mend it in a copy of the draft, and add that folder"
+OTHERS = "dflash list"
 GUESS = (
     "without target_layer_ids SGLang guesses the layers by a formula, and says nothing when it is"
     " wrong: sgl-project/sglang#37475"
 )
+PADDING = 0.01
+"""Of a vocabulary, at most: rows that only fill it up, which a draft may leave out. gpt-oss has
+1069 such rows of 201088."""
 NOT_EVERY_LAYER = ("NemotronH",)
 """Targets that count layers without attention or state, which `Target.layers` does not list."""
 
@@ -48,11 +54,14 @@ class ReadDraft:
     reads: int
     """The size of the hidden states it reads."""
     vocab_size: int
+    """Rows of its embedding: the target's tokens, or as many of them as it knows."""
     target_layers: int | None
     """How many layers its config says the target has."""
     verifier: str | None
     """The target that its config names."""
     origins: Mapping[str, str]
+    own_head: bool = False
+    """Whether it brings a head of its own, as one that proposes from fewer tokens must."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +113,10 @@ def read_draft(
     )  # fmt: skip
     trained_for = fields.optional_count("num_target_layers")
     no_taps = {"target_layer_ids", "aux_hidden_state_layer_ids"} & {*fields.missing}
-    fields.refuse(detail=GUESS if no_taps else None)
+    fields.refuse(hint=MENDED, detail=GUESS if no_taps else None)
     return ReadDraft(
         draft, reads=sizes.reads, vocab_size=sizes.vocab, target_layers=trained_for,
-        verifier=verifier(config), origins=fields.origins,
+        verifier=verifier(config), origins=fields.origins, own_head=own_head(fields, sizes),
     )  # fmt: skip
 
 
@@ -126,13 +135,14 @@ def draft_class(config: Mapping[str, Any], fields: Fields, classes: Collection[s
     method = config.get("speculators_model_type")
     if method is not None and (not isinstance(method, str) or method not in SPECULATORS):
         raise Unsupported(
-            f"{fields.name} is a speculator of type {shown(method)}, not dflash or dflash2"
+            f"{fields.name} is a speculator of type {shown(method)}, not dflash or dflash2",
+            hint=OTHERS,
         )
     name = architecture(fields)
     if method is not None and name not in classes:
         return SPECULATORS[method]  # older ones name the class they were trained with
     if name is None:
-        fields.refuse(detail=f"classes of drafts known here: {known}")
+        fields.refuse(hint=MENDED, detail=f"classes of drafts known here: {known}")
         raise AssertionError("`architectures` is missing, and that was refused")
     if name not in classes:
         raise Unsupported(
@@ -151,11 +161,13 @@ def refuse_variants(fields: Fields) -> None:
     projector = fields.get("projector_type")
     if projector not in (None, "dflash"):
         raise Unsupported(
-            f"{fields.name} has a projector of type {shown(projector)}: it is no DFlash draft"
+            f"{fields.name} has a projector of type {shown(projector)}: it is no DFlash draft",
+            hint=OTHERS,
         )
     if fields.flag("sample_from_anchor"):
         raise Unsupported(
             f"{fields.name} samples from its anchor, as DSpark drafts do: it is no DFlash draft",
+            hint=OTHERS,
             detail="vLLM 0.33.0 v1/worker/gpu/spec_decode/dflash/speculator.py refuses it",
         )
 
@@ -192,7 +204,13 @@ def mask_token(fields: Fields) -> int | None:
     """Its number. SGLang can look a word up with the tokenizer; vLLM cannot."""
     if fields.get("mask_token_id") is None and isinstance(fields.get("mask_token"), str):
         return None
-    return fields.count("mask_token_id", least=0)
+    return fields.count("mask_token_id", least=0, most=tokens(fields) - 1)
+
+
+def tokens(fields: Fields) -> int:
+    """How many it knows at most, where its config says it rightly."""
+    said = fields.get("vocab_size")
+    return said if type(said) is int and 1 <= said <= LARGEST else LARGEST
 
 
 def block_size(fields: Fields, layout: Layout) -> int:
@@ -266,9 +284,10 @@ def size(
     fields: Fields, name: str, sizes: Sizes, stored: Stored | None, quantization: str | None
 ) -> tuple[int | None, float | None]:
     """Parameters and GiB: what the files say, else what follows from the sizes; None: neither."""
-    reduced = fields.optional_count("draft_vocab_size") or sizes.vocab
-    own_head = reduced != sizes.vocab or bool(fields.flag("has_own_lm_head"))
-    plain = name in FORMULA_HOLDS and not own_head and fields.get("kv_lora_rank") is None
+    plain = (
+        name in FORMULA_HOLDS and not own_head(fields, sizes)
+        and fields.get("kv_lora_rank") is None
+    )  # fmt: skip
     parameters = stored.parameters if stored and not quantization else None  # packed: not countable
     fields.origins["parameters"] = "the headers of its safetensors"
     if parameters is None and plain:
@@ -283,6 +302,12 @@ def size(
         return parameters, None
     fields.origins["gib"] = "its parameters in bf16"
     return parameters, as_gib(parameters * 2)
+
+
+def own_head(fields: Fields, sizes: Sizes) -> bool:
+    """`draft_vocab_size` counts the tokens it proposes from; `d2t` in its weights numbers them."""
+    proposed = fields.optional_count("draft_vocab_size", most=tokens(fields))
+    return proposed not in (None, sizes.vocab) or bool(fields.flag("has_own_lm_head"))
 
 
 def verifier(config: Mapping[str, Any]) -> str | None:
@@ -307,8 +332,32 @@ def mismatches(read: ReadDraft, target: Target, layers: int | None = None) -> li
     if beyond:
         found.append(f"it reads layer {max(beyond)}, the target's last is {(layers or 0) - 1}")
     vocabulary, mask = target.vocab_size, read.draft.mask_token_id
-    if vocabulary and read.vocab_size > vocabulary:
+    if vocabulary and (read.vocab_size > vocabulary or _lacks(read, vocabulary)):
         found.append(f"it knows {read.vocab_size} tokens, the target {vocabulary}")
     if vocabulary and mask is not None and mask >= vocabulary:
         found.append(f"its mask token {mask} is beyond the target's {vocabulary} tokens")
     return found
+
+
+def _lacks(read: ReadDraft, vocabulary: int) -> bool:
+    """Whether it knows too few of the target's tokens.
+
+    DFlash 2 looks every token up in tables of its own, and would read beyond their end. Others
+    never propose what they lack, which does no harm where it is padding; more is another model's
+    vocabulary. A speculators draft that proposes from fewer tokens has a table of whose they are.
+    Source: vLLM 0.33.0 model_executor/models/qwen3_dflash.py and qwen3_dflash2.py, SGLang 0.5.23
+    models/dflash.py.
+    """
+    if read.draft.format == "speculators" and read.own_head:
+        return False
+    spare = 0 if read.draft.kind == "dflash2" else PADDING * vocabulary
+    return vocabulary - read.vocab_size > spare
+
+
+def remarks(read: ReadDraft, target: Target) -> list[str]:
+    """What is unusual in a pair that matches."""
+    if target.vocab_size and read.vocab_size < target.vocab_size:
+        lacking = f"knows {read.vocab_size} of the target's {target.vocab_size} tokens"
+        cost = "vLLM drafts none of the others, which costs acceptance unless they are padding"
+        return [f"{read.draft.id} {lacking}: {cost}"]
+    return []

@@ -10,9 +10,9 @@ from typing import Literal
 from msgspec.structs import replace
 from packaging.version import Version
 
-from dflash_deploy.draft_config import ReadDraft, mismatches
+from dflash_deploy.draft_config import ReadDraft, mismatches, remarks
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.errors import RegistryError, Unsupported
+from dflash_deploy.errors import RegistryError, Unsupported, UsageError
 from dflash_deploy.pairing import draft_of
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.rules import FirstRelease, findings, first_release
@@ -37,6 +37,8 @@ class NewEntry:
     draft: Draft
     served: Mapping[EngineName, FirstRelease]
     refused: Mapping[EngineName, str]
+    remarks: tuple[str, ...] = ()
+    """What is unusual in the pair, and no reason against it."""
 
     @property
     def file(self) -> str:
@@ -55,9 +57,13 @@ def compose(
 ) -> NewEntry:  # fmt: skip
     """The entry, checked as `dflash registry check` would. `entry` or `read_target` is there.
 
-    Raises Unsupported for a pair that does not match or that no release serves, RegistryError
-    where the entry could not stand.
+    Raises UsageError for a model that is to draft for itself, Unsupported for a pair that does not
+    match or that no release serves, RegistryError where the entry could not stand.
     """
+    if read.draft.id.lower() == target_id.lower():
+        raise UsageError(
+            f"{target_id} cannot be its own draft", hint="--id OWNER/NAME, or --target"
+        )
     target = known_target(entry, read_target)
     reasons = mismatches(read, target, read_target.layers if read_target else None)
     if reasons:
@@ -66,7 +72,7 @@ def compose(
             hint="another --target",
         )
     draft = kept(read.draft, draft_of(entry, read.draft.id))
-    served, refused = verdicts(registry.engines, target, draft)
+    served, refused = verdicts(registry.engines, target, draft, own_head=read.own_head)
     if not served:
         raise Unsupported(
             f"no release of {' or '.join(ENGINES)} known here serves {draft.id} with {target_id}",
@@ -74,8 +80,9 @@ def compose(
             detail="\n".join(f"{name}: {why}" for name, why in refused.items()),
         )
     model, mode = laid_down(registry, entry, target_id, target, draft, [*served])
-    made = NewEntry(target_id, mode, model, draft, served, refused)
-    for problem in problems([as_entry(made, entry)], registry.engines):
+    made = NewEntry(target_id, mode, model, draft, served, refused, tuple(remarks(read, target)))
+    seen = as_entry(target_id, model, made.file, entry)
+    for problem in problems([seen], registry.engines):
         raise RegistryError(
             f"{draft.id} cannot be added to {target_id}: {problem.where}: {problem.message}",
             hint="write the entry by hand: templates/entry.yaml",
@@ -110,14 +117,14 @@ def kept(draft: Draft, old: Draft | None) -> Draft:
 
 
 def verdicts(
-    engines: Mapping[str, Engine], target: Target, draft: Draft
+    engines: Mapping[str, Engine], target: Target, draft: Draft, *, own_head: bool = False
 ) -> tuple[dict[EngineName, FirstRelease], dict[EngineName, str]]:
     """The first release of each engine for this pair, or what speaks against it to this day."""
     served: dict[EngineName, FirstRelease] = {}
     refused: dict[EngineName, str] = {}
     for name in ENGINES:
         first = first_release(engines[name], target, draft)
-        if why := unreadable(name, draft):
+        if why := unreadable(name, draft, own_head=own_head):
             refused[name] = why
         elif first:
             served[name] = first
@@ -126,10 +133,12 @@ def verdicts(
     return served, refused
 
 
-def unreadable(engine: EngineName, draft: Draft) -> str | None:
-    """What an engine cannot read in a config.json, whatever else it supports."""
+def unreadable(engine: EngineName, draft: Draft, *, own_head: bool) -> str | None:
+    """What an engine cannot read in a draft, whatever else it supports."""
     if engine == "sglang" and draft.format == "speculators":
         return "it reads drafts in the z-lab layout alone"
+    if engine == "sglang" and own_head:
+        return "it drafts with the target's head, and leaves out the one that this draft brings"
     if engine == "vllm" and draft.mask_token_id is None:
         return "it needs the mask token's number, and the draft names a word"
     return None
@@ -200,14 +209,14 @@ def aliases(registry: Registry, target_id: str) -> list[str]:
     return [] if name in registry.names else [name]
 
 
-def as_entry(made: NewEntry, entry: Entry | None) -> Entry:
+def as_entry(target_id: str, model: Model, file: str, entry: Entry | None) -> Entry:
     """As the registry will see it once the file is there."""
-    if made.mode != "extends" or entry is None:
-        return Entry(made.target_id, made.model, (made.file,), "user")
-    below, over = entry.model, made.model
+    if model.extends is None or entry is None:
+        return Entry(target_id, model, (file,), "user")
+    below = entry.model
     merged = replace(
-        below, drafts=[*below.drafts, *over.drafts], recipes=[*over.recipes, *below.recipes]
+        below, drafts=[*below.drafts, *model.drafts], recipes=[*model.recipes, *below.recipes]
     )
     return dataclasses.replace(
-        entry, model=merged, files=(made.file, *entry.files), layer="user", below=entry
+        entry, model=merged, files=(file, *entry.files), layer="user", below=entry
     )

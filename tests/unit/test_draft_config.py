@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from dflash_deploy.draft_config import Sizes, mismatches, parameter_count, read_draft
+from dflash_deploy.draft_config import (
+    Sizes,
+    mismatches,
+    parameter_count,
+    read_draft,
+    remarks,
+)
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.model_config import Stored
 from dflash_deploy.pairing import draft_classes
@@ -222,6 +228,9 @@ def test_dflash_2_needs_its_modules_sizes():
         ({"dflash_config": {"mask_token_id": 5, "target_layer_ids": []}}, "target_layer_ids is []"),
         ({"dflash_config": {"mask_token_id": -1, "target_layer_ids": [1]}}, "mask_token_id is -1"),
         ({"dflash_config": "none"}, "lacks target_layer_ids"),
+        ({"vocab_size": 151669}, "mask_token_id is 151669, not a whole number of 0 to 151668"),
+        ({"vocab_size": 32000}, "mask_token_id is 151669"),
+        ({"draft_vocab_size": 151937}, "draft_vocab_size is 151937"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_it_should_be(changes, said):
@@ -268,16 +277,75 @@ def test_a_draft_matches_its_own_target():
 
 def test_every_reason_against_a_pair_is_given():
     inner = {"mask_token_id": 151936, "target_layer_ids": [1, 61]}
-    draft = read(z_lab(hidden_size=5120, num_target_layers=64, dflash_config=inner))
+    draft = read(z_lab(hidden_size=5120, vocab_size=248320, num_target_layers=64,
+                       dflash_config=inner))  # fmt: skip
     found = mismatches(draft, of("Qwen/Qwen3-8B"))
-    for said in ("5120", "64 layers", "layer 61", "mask token 151936"):
+    for said in ("5120", "64 layers", "layer 61", "248320 tokens", "mask token 151936"):
         assert sum(said in reason for reason in found) == 1
-    assert len(found) == 4
+    assert len(found) == 5
 
 
 def test_a_larger_vocabulary_is_another_models():
     (found,) = mismatches(read(z_lab(vocab_size=248320)), of("Qwen/Qwen3-8B"))
     assert "248320" in found
+
+
+def of_size(tokens: int, config: dict[str, Any], mask: int = 4) -> Any:
+    """A draft that knows so many tokens, in either layout."""
+    if "speculators_model_type" in config:
+        config["transformer_layer_config"]["vocab_size"] = tokens
+        return read(config | {"mask_token_id": mask, "draft_vocab_size": min(tokens, 32000)})
+    config["dflash_config"]["mask_token_id"] = mask
+    return read(config | {"vocab_size": tokens})
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens", "target", "fits"),
+    [
+        (z_lab(), 151936, "Qwen/Qwen3-8B", True),
+        (z_lab(), 151669, "Qwen/Qwen3-8B", True),  # without its padding
+        (z_lab(), 128256, "Qwen/Qwen3-8B", False),  # Llama's
+        (z_lab(), 150000, "Qwen/Qwen3-8B", False),
+        (z_lab(), 5, "Qwen/Qwen3-8B", False),
+        (dflash2(), 248320, "Qwen/Qwen3.8-27B", True),
+        (dflash2(), 248319, "Qwen/Qwen3.8-27B", False),  # its tables end before the target's
+        (speculators(), 262144, "google/gemma-4-31B-it", True),
+        (speculators(), 200000, "google/gemma-4-31B-it", True),  # of which a table numbers 32000
+        (speculators(), 32000, "google/gemma-4-31B-it", False),
+        (speculators(), 262145, "google/gemma-4-31B-it", False),
+    ],
+)
+def test_a_draft_knows_its_targets_tokens(config, tokens, target, fits):
+    found = mismatches(of_size(tokens, config), of(target))
+    assert (found == []) is fits
+    assert fits or str(tokens) in found[0]
+
+
+def test_tokens_that_it_lacks_are_said():
+    (said,) = remarks(of_size(151669, z_lab()), of("Qwen/Qwen3-8B"))
+    assert "151669 of the target's 151936" in said
+    assert remarks(read(z_lab()), of("Qwen/Qwen3-8B")) == []
+
+
+def test_the_published_pairs_know_each_others_tokens():
+    for path in PUBLISHED:
+        name = path.parent.relative_to(CONFIGS).as_posix()
+        found = read_draft(json.loads(path.read_text()), name, CLASSES)
+        target = REGISTRY.find(name).target
+        assert mismatches(found, target) == remarks(found, target) == [], name
+
+
+@pytest.mark.parametrize(
+    ("changes", "own"),
+    [
+        ({}, False),
+        ({"draft_vocab_size": 151936}, False),
+        ({"draft_vocab_size": 32000}, True),
+        ({"has_own_lm_head": True}, True),
+    ],
+)
+def test_a_head_of_its_own_is_seen(changes, own):
+    assert read(z_lab(**changes)).own_head is own
 
 
 def test_nemotrons_mlps_are_layers_that_its_entry_does_not_list():

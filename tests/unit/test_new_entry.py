@@ -11,7 +11,7 @@ import pytest
 from packaging.version import Version
 
 from dflash_deploy.draft_config import ReadDraft, read_draft
-from dflash_deploy.errors import RegistryError, Unsupported
+from dflash_deploy.errors import RegistryError, Unsupported, UsageError
 from dflash_deploy.new_entry import compose
 from dflash_deploy.pairing import draft_classes
 from dflash_deploy.registry import load
@@ -81,9 +81,28 @@ def test_a_published_draft_under_another_name_is_served_as_the_registry_serves_i
     }  # fmt: skip
 
 
+def test_a_model_is_no_draft_of_its_own():
+    with pytest.raises(UsageError, match="its own draft") as refused:
+        compose_for(QWEN, id=QWEN.id.lower())
+    assert "--id" in str(refused.value.hint)
+
+
+def test_a_head_of_its_own_is_for_vllm_alone():
+    read = dataclasses.replace(a_draft(), own_head=True)
+    made = compose(REGISTRY, read, QWEN.id, QWEN, None)
+    assert [*made.served] == ["vllm"]
+    assert "target's head" in made.refused["sglang"]
+
+
+def test_tokens_that_a_draft_lacks_are_remarked_on():
+    read = dataclasses.replace(a_draft(), vocab_size=151670)
+    assert "151670" in compose(REGISTRY, read, QWEN.id, QWEN, None).remarks[0]
+    assert compose_for(QWEN).remarks == ()
+
+
 def test_the_entrys_preference_among_engines_stays():
     gemma = REGISTRY.find("gemma-4-31b")
-    read = dataclasses.replace(a_draft(hidden_size=5376), reads=5376, target_layers=60)
+    read = dataclasses.replace(a_draft(hidden_size=5376), reads=5376, target_layers=60, vocab_size=262144)  # fmt: skip
     made = compose(REGISTRY, read, gemma.id, gemma, None)
     assert [recipe.when.engine for recipe in made.model.recipes] == ["sglang", "vllm"]
 
