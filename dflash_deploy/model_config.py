@@ -131,7 +131,9 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DownloadError(f"{where} is no JSON object: {error}") from error
+        raise DownloadError(
+            f"{where} is no JSON object: {error}", hint="fetch it again, or mend it"
+        ) from error
 
 
 def inner(config: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dflash_deploy.cli import _entry_file
 from dflash_deploy.cli._configs import CONFIG, Source, draft_source, target_source
 from dflash_deploy.draft_config import ReadDraft, read_draft
 from dflash_deploy.entry_yaml import as_yaml
-from dflash_deploy.errors import DFlashError, RegistryError, UsageError
+from dflash_deploy.errors import RegistryError
 from dflash_deploy.new_entry import NewEntry, compose
 from dflash_deploy.pairing import check_known, draft_classes, find_target, spelled, wants_config
-from dflash_deploy.registry import Entry, Registry, load, user_folder
+from dflash_deploy.registry import Registry, user_folder
 from dflash_deploy.target_config import ReadTarget, read_target
 
-BY_HAND = "the same command with --print shows it: put the draft into that file by hand"
 DRAFT_VALUES = (
     "block_size", "target_layer_ids", "mask_token_id", "layers", "causal", "hidden_size",
     "max_position_embeddings", "parameters", "gib",
@@ -39,7 +39,7 @@ def added(
 ) -> Added:  # fmt: skip
     """The entry for a draft, checked and not yet written."""
     root = folder or user_folder()
-    registry = load(folder if folder and folder.is_dir() else None)
+    registry = _entry_file.below(folder)
     source = draft_source(name, draft_id)
     known_as = spelled(registry, source.id)
     read = read_draft(
@@ -54,41 +54,15 @@ def added(
         target_read = read_target(its.config, target_id, revision=its.revision, stored=its.stored)
     made = compose(registry, read, target_id, entry, target_read)
     file = root / made.file
-    check_free(made, entry, root, file)
+    _entry_file.check_free(file, root, entry if made.mode == "replaces" else None)
     text = as_yaml(made.model, comments(made, source, read, its, target_read))
     return Added(made, text, file, tuple(notes(made, source, read, target_read)))
 
 
-def check_free(made: NewEntry, entry: Entry | None, root: Path, file: Path) -> None:
-    """Nothing of the user's is overwritten, nor left behind by a copy that takes its place."""
-    if file.exists():
-        raise UsageError(f"{file} exists, and is not overwritten", hint=BY_HAND)
-    files = entry.files if entry else ()
-    mine = [each for each in files if Path(each).resolve().is_relative_to(root.resolve())]
-    if made.mode == "replaces" and mine:
-        raise UsageError(f"{mine[0]} says something of {made.target_id} already", hint=BY_HAND)
-
-
 def write(result: Added, folder: Path | None) -> None:
-    """The file, complete or not at all; it is taken away again if the registry cannot read it."""
-    try:
-        result.file.parent.mkdir(parents=True, exist_ok=True)
-        with result.file.open("x", encoding="utf-8") as stream:
-            stream.write(result.text)
-    except FileExistsError as error:
-        raise UsageError(f"{result.file} exists, and is not overwritten", hint=BY_HAND) from error
-    except OSError as error:
-        raise RegistryError(
-            f"{result.file} cannot be written: {error.strerror}",
-            hint="--registry FOLDER, or --print",
-        ) from error
-    try:
-        proved(load(folder), result.made)
-    except DFlashError as error:
-        result.file.unlink()
-        raise RegistryError(
-            f"the entry cannot stand beside yours: {error.message}", hint=BY_HAND
-        ) from error
+    _entry_file.write(
+        result.file, result.text, folder, lambda registry: proved(registry, result.made)
+    )
 
 
 def proved(registry: Registry, made: NewEntry) -> None:
@@ -153,6 +127,7 @@ def notes(
         yield (
             f"the entry for {made.target_id} is copied whole: later corrections of it do not arrive"
         )
+    yield from made.remarks
     for engine, why in made.refused.items():
         yield f"no recipe for {engine}: {why}"
 

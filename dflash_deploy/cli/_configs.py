@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from dflash_deploy.cli import _output
-from dflash_deploy.errors import UsageError
+from dflash_deploy.errors import UsageError, unread
 from dflash_deploy.model_config import HUB_ID, Stored, parse
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 LONGEST_HEADER = 100 << 20
 """Bytes; the safetensors format allows no longer one."""
+LARGEST = 64 << 20
+"""Bytes of a config or an index; the longest published have a quarter of it."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,17 @@ class Source:
 def draft_source(name: str, draft_id: str | None) -> Source:
     """A draft's config, from a folder if there is one of that name, else from the hub."""
     folder = Path(name)
-    if folder.is_dir():
+    try:
+        there = folder.is_dir()
+    except OSError as error:  # closed, or a name too long
+        raise UsageError(f"{name}: {unread(error)}", hint="a hub id, or its folder") from error
+    if there:
         return from_folder(folder, draft_id)
     if draft_id is not None:
-        raise UsageError(f"--id names a draft in a folder, and `{name}` is none")
+        raise UsageError(
+            f"--id names a draft in a folder, and `{name}` is none",
+            hint=f"dflash registry add {name}",
+        )
     return from_hub(name)
 
 
@@ -53,6 +64,10 @@ def from_hub(repository: str) -> Source:
         raise UsageError(
             f"`{repository}` is neither a folder nor a hub id", hint="OWNER/NAME, as on the hub"
         )
+    try:
+        urlsplit(os.environ.get("HF_ENDPOINT", ""))  # the hub's client fails on it while imported
+    except ValueError as error:
+        raise UsageError(f"HF_ENDPOINT is no address: {error}", hint="unset HF_ENDPOINT") from error
     folder, commit = hub.small_files(repository, (CONFIG, INDEX), _output.phase)
     config = parse((folder / CONFIG).read_bytes(), f"{CONFIG} of {repository}")
     place = f"{repository} at {commit}"
@@ -61,7 +76,7 @@ def from_hub(repository: str) -> Source:
 
 def from_folder(folder: Path, given: str | None) -> Source:
     """In the hub client's cache a folder has its repository's name, and that of the commit."""
-    path = folder.resolve()
+    path = Path(os.path.realpath(folder))
     repository, _, commit = path.parts[-3:] if "snapshots" in path.parts[-2:-1] else ("", "", "")
     owner, _, name = repository.removeprefix("models--").partition("--")
     cached = f"{owner}/{name}" if name else None
@@ -72,7 +87,7 @@ def from_folder(folder: Path, given: str | None) -> Source:
     try:
         if not (path / CONFIG).is_file():
             raise FileNotFoundError(2, "no such file", str(path / CONFIG))
-        data = (path / CONFIG).read_bytes()
+        data = start_of(path / CONFIG)
     except OSError as error:
         raise UsageError(
             f"{folder} has no readable {CONFIG}: {error.strerror}", hint="a hub id, or its folder"
@@ -87,7 +102,7 @@ def from_folder(folder: Path, given: str | None) -> Source:
 def stored_size(folder: Path) -> Stored | None:
     """From the headers of the tensors, if they are all here; else what an index says."""
     try:
-        index = msgspec.json.decode((folder / INDEX).read_bytes())
+        index = msgspec.json.decode(start_of(folder / INDEX))
         wanted = sorted({*index["weight_map"].values()})
         total = index["metadata"]["total_size"]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -99,6 +114,12 @@ def stored_size(folder: Path) -> Stored | None:
     if sizes:
         return Stored(sum(size for size, _ in sizes), sum(number for _, number in sizes))
     return Stored(int(total)) if isinstance(total, (int, float)) and total > 0 else None
+
+
+def start_of(file: Path) -> bytes:
+    """All of it, unless it is no file of its kind: what is longer is cut off, and then no JSON."""
+    with file.open("rb") as stream:
+        return stream.read(LARGEST)
 
 
 def tensor_sizes(file: Path) -> Iterator[tuple[int, int]]:

@@ -3,91 +3,117 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from dflash_deploy.cli import _entry_file
 from dflash_deploy.entry_yaml import as_yaml
 from dflash_deploy.errors import DownloadError, RegistryError, UsageError, unread
-from dflash_deploy.registry import load, user_folder
+from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, shown
+from dflash_deploy.registry import Registry, user_folder
 from dflash_deploy.validate import problems
-from dflash_deploy.vllm_recipe import Imported, imported
-from dflash_deploy.yaml_source import read_yaml
+from dflash_deploy.vllm_recipe import A_RECIPE, Imported, LeftOut, imported
+from dflash_deploy.yaml_source import read_yaml, text_of
 
 LARGEST = 1 << 20
 """Bytes; the longest recipe published has a thirtieth of it."""
+BY_HAND = "download it, then name the file"
 _BLOB = re.compile(r"https://github\.com/([^/]+/[^/]+)/blob/(.+)")
+_OPTION = re.compile(r"(--[\w-]+[ =])\S+")
 
 
-def read_recipe(place: str, folder: Path | None) -> tuple[Imported, str, Path]:
-    """The overlay, its text, and where it belongs; nothing is written."""
-    registry = load(folder if folder and folder.is_dir() else None)
-    document: Any = read_yaml(_text(place), place)
-    made = imported(document, registry, place)
-    left = [f"not taken over: {line}" for line in made.left_out]
-    text = as_yaml(made.model, [f"imported from {place}", *left])
-    return made, text, (folder or user_folder()) / made.file
+@dataclass(frozen=True)
+class Overlay:
+    """What a recipe became, before anything is written."""
+
+    made: Imported
+    text: str
+    file: Path
+    left_out: tuple[str, ...]
+    """One line each."""
 
 
-def write(made: Imported, text: str, path: Path, folder: Path | None) -> None:
-    """Write the overlay, or nothing: a file that is there stays, one that is wrong goes again."""
-    if path.exists():
-        raise UsageError(
-            f"{path} is there already, and stays as it is", hint="--print shows the new one"
-        )
+def read_recipe(place: str, folder: Path | None) -> Overlay:
+    root = folder or user_folder()
+    registry = _entry_file.below(folder)
+    name, data = _fetched(place) if "://" in place else (place, _read(place))
+    document: Any = read_yaml(text_of(data, name, A_RECIPE), name, A_RECIPE)
+    made = imported(document, registry, name)
+    left = tuple(said(each) for each in made.left_out)
+    top = [f"imported from {name}", *made.notes, *(f"not taken over: {line}" for line in left)]
+    file = root / made.file
+    whole = made.model.extends is None
+    _entry_file.check_free(file, root, registry.entries[made.target] if whole else None)
+    return Overlay(made, as_yaml(made.model, top), file, left)
+
+
+def write(overlay: Overlay, folder: Path | None) -> None:
+    def prove(registry: Registry) -> None:
+        for problem in problems([registry.find(overlay.made.target)], registry.engines):
+            raise RegistryError(f"{problem.where}: {problem.message}")
+
+    _entry_file.write(overlay.file, overlay.text, folder, prove)
+
+
+def said(left: LeftOut) -> str:
+    """One line of a recipe, without what opens somebody's account."""
+    name = left.name.rpartition(".")[2]
+    if left.value and (is_secret_option(name) or is_secret_variable(name)):
+        return shown(str(replace(left, value="...")))
+    return shown(str(replace(left, value=_OPTION.sub(_masked, left.value))))
+
+
+def _masked(option: re.Match[str]) -> str:
+    return f"{option[1]}..." if is_secret_option(option[1].strip("= ")) else option[0]
+
+
+def _read(place: str) -> bytes:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        with Path(place).open("rb") as file:
+            return _limited(iter(lambda: file.read(1 << 16), b""), place)
     except OSError as error:
-        raise RegistryError(f"{path}: cannot be written: {error}") from error
-    try:
-        registry = load(folder)
-        wrong = problems([registry.find(made.target)], registry.engines)
-    except RegistryError:
-        path.unlink()
-        raise
-    if wrong:
-        path.unlink()
-        raise RegistryError(str(wrong[0]), hint="--print shows what would have been written")
-
-
-def _text(place: str) -> str:
-    if "://" in place:
-        return _fetched(place)
-    path = Path(place)
-    try:
-        if path.stat().st_size > LARGEST:
-            raise RegistryError(f"{place}: over {LARGEST >> 20} MiB is no recipe")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
         raise RegistryError(
-            f"{place}: cannot be read: {unread(error)}",
+            f"{place or '.'}: cannot be read: {unread(error)}",
             hint="a recipe's file, or its https address",
         ) from error
 
 
-def _fetched(url: str) -> str:
+def _fetched(url: str) -> tuple[str, bytes]:
+    """How the address may be called from now on, and what is there."""
     import httpx
 
-    if not url.startswith("https://"):
-        raise UsageError(f"{url}: only https addresses are fetched", hint="https://... or a file")
-    raw = _BLOB.sub(r"https://raw.githubusercontent.com/\1/\2", url)
     try:
+        parts = urlsplit(url)
+        known = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+        name = known.geturl()
+        if parts.scheme != "https":
+            raise UsageError(
+                f"{name}: only https addresses are fetched", hint="https://... or a file"
+            )
         with httpx.Client(follow_redirects=True, max_redirects=3, timeout=15) as client:
-            return _limited(client, raw)
+            raw = _BLOB.sub(r"https://raw.githubusercontent.com/\1/\2", parts.geturl())
+            with client.stream("GET", raw) as response:
+                response.raise_for_status()
+                if response.url.scheme != "https":
+                    raise DownloadError(f"{name} leads to an address without TLS", hint=BY_HAND)
+                return name, _limited(response.iter_bytes(), name)
     except httpx.HTTPStatusError as error:
-        raise DownloadError(f"{url} answered {error.response.status_code}") from error
-    except (httpx.HTTPError, UnicodeDecodeError) as error:
         raise DownloadError(
-            f"{url} cannot be fetched", hint="download it, then name the file", detail=str(error)
+            f"{name} answered {error.response.status_code}", hint=BY_HAND
         ) from error
+    except httpx.HTTPError as error:
+        raise DownloadError(f"{name} cannot be fetched", hint=BY_HAND, detail=str(error)) from error
+    except (httpx.InvalidURL, ValueError) as error:
+        raise UsageError(f"no address: {error}", hint="https://... or a file") from error
 
 
-def _limited(client: Any, url: str) -> str:
+def _limited(parts: Iterable[bytes], name: str) -> bytes:
     data = b""
-    with client.stream("GET", url) as response:
-        response.raise_for_status()
-        for part in response.iter_bytes():
-            data += part
-            if len(data) > LARGEST:
-                raise DownloadError(f"{url}: over {LARGEST >> 20} MiB is no recipe")
-    return data.decode("utf-8")
+    for part in parts:
+        data += part
+        if len(data) > LARGEST:
+            raise RegistryError(f"{name}: over {LARGEST >> 20} MiB is no recipe", hint=A_RECIPE)
+    return data

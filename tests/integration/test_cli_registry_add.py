@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import shlex
 import socket
 import struct
 from collections.abc import Iterator
@@ -217,6 +219,22 @@ def test_what_the_registry_could_not_read_afterwards_does_not_stay(bare, tmp_pat
         ({}, "qwen3-8", 3, "qwen3-8b"),
         ({}, "z-lab/Qwen3-8B-DFlash-b16", 2, "--target Qwen/Qwen3-8B"),
         ({}, None, 2, "Qwen/Qwen3-8B would fit"),
+        (
+            {"vocab_size": 32000},
+            "qwen3-8b",
+            4,
+            "mask_token_id is 151669, not a whole number of 0 to 31999",
+        ),
+        (
+            {
+                "vocab_size": 32000,
+                "dflash_config": DRAFT["dflash_config"] | {"mask_token_id": 31999},
+            },
+            "qwen3-8b",
+            4,
+            "it knows 32000 tokens, the target 151936",
+        ),
+        ({"draft_vocab_size": 200000}, "qwen3-8b", 4, "draft_vocab_size is 200000"),
     ],
 )
 def test_what_does_not_fit_is_refused(bare, tmp_path, changes, target, code, said):
@@ -225,6 +243,7 @@ def test_what_does_not_fit_is_refused(bare, tmp_path, changes, target, code, sai
     refused = bare.run("registry", "add", draft, "--id", "me/draft", *options)
     assert (refused.code, refused.out) == (code, "")
     assert said in refused.err
+    assert "hint: " in refused.err
     assert not (tmp_path / "config").exists()
 
 
@@ -241,12 +260,23 @@ def test_what_does_not_fit_is_refused(bare, tmp_path, changes, target, code, sai
          "dflash plan z-lab/Qwen3-8B-DFlash-b16"),
         ((DEMO, "--id", "a/b", "--target", "smollm2-135m", "--registry", "/proc/none"), 3,
          "cannot be written"),
+        ((DEMO, "--id", "a/b", "--target", "smollm2-135m", "--registry", "/dev/null"), 3,
+         "it is a file, and a registry is a folder"),
+        ((DEMO, "--id", "a/" + "b" * 300, "--target", "smollm2-135m"), 3, "File name too long"),
+        (("f" * 5000,), 2, "File name too long"),
+        ((DEMO, "--id", "a\nb/c", "--target", "smollm2-135m"), 2, "`a?b/c`: the name has signs"),
+        (("a\x1b[31m/b",), 2, "`a?[31m/b`: the name has signs"),
+        ((DEMO, "--id", "a/b", "--target", "x\ny/z"), 2, "`x?y/z`: the name has signs"),
+        ((DEMO, "--id", "HuggingFaceTB/SmolLM2-135M-Instruct", "--target", "smollm2-135m"), 2,
+         "cannot be its own draft"),
     ],
 )  # fmt: skip
 def test_slips_are_told_from_each_other(bare, words, code, said):
     refused = bare.run("registry", "add", *words)
     assert refused.code == code, refused.err
     assert said in refused.err
+    assert refused.err.startswith("error: ")
+    assert refused.err.count("\n") == 3  # one line, and a hint below it
 
 
 def test_the_hubs_refusals_are_told_from_each_other(hub, monkeypatch):
@@ -259,6 +289,12 @@ def test_the_hubs_refusals_are_told_from_each_other(hub, monkeypatch):
         refused = hub.run("registry", "add", name, "--target", "qwen3-8b", "--json")
         assert refused.code == 6
         assert said in json.loads(refused.out)["error"]["message"]
+
+
+def test_an_address_that_is_none_is_called_that(bare):
+    bad = {"HF_ENDPOINT": "https://[hub", "HF_HUB_OFFLINE": "0"}
+    refused = bare.run("registry", "add", "org/small", "--target", "qwen3-8b", env=bad)
+    assert (refused.code, "HF_ENDPOINT is no address" in refused.err) == (2, True), refused.err
 
 
 def test_a_config_that_is_none_is_called_that(hub, monkeypatch):
@@ -303,3 +339,43 @@ def test_a_damaged_file_of_weights_says_nothing_of_the_size(bare, tmp_path):
     added = bare.run("registry", "add", draft, "--id", "me/d", "--target", "qwen3-8b", "--json")
     (found,) = json.loads(added.out)["entry"]["drafts"]
     assert (found["parameters"], found["gib"]) == (1048626432, 1.95)
+
+
+def limited(bytes_of_memory: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (bytes_of_memory, bytes_of_memory))
+
+
+def test_a_file_without_an_end_is_not_read_to_it(bare, tmp_path):
+    (tmp_path / "draft").mkdir()
+    with (tmp_path / "draft" / "config.json").open("wb") as config:
+        config.truncate(1 << 40)
+    refused = bare.run("registry", "add", str(tmp_path / "draft"), "--target", "qwen3-8b",
+                       preexec_fn=lambda: limited(2 << 30))  # fmt: skip
+    assert (refused.code, "is no JSON object" in refused.err) == (6, True), refused.err
+    draft = folder(tmp_path / "other", DRAFT)
+    with (tmp_path / "other" / "model.safetensors.index.json").open("wb") as index:
+        index.truncate(1 << 40)
+    added = bare.run("registry", "add", draft, "--id", "me/d", "--target", "qwen3-8b",
+                     preexec_fn=lambda: limited(2 << 30))  # fmt: skip
+    assert added.code == 0, added.err
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(bare, tmp_path):
+    draft = folder(tmp_path / "draft", DRAFT)
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    refused = bare.run("registry", "add", draft, "--id", "me/d", "--target", "qwen3-8b",
+                       preexec_fn=full)  # fmt: skip
+    assert refused.code == 3, refused.err
+    assert "cannot be written: File too large" in refused.err
+    assert not (tmp_path / "config").exists()
+
+
+def test_the_next_command_can_be_typed_as_it_is_said(bare, tmp_path):
+    draft, own = folder(tmp_path / "draft", DRAFT), tmp_path / "my own"
+    added = bare.run("registry", "add", draft, "--id", "me/d", "--target", "qwen3-8b",
+                     "--registry", str(own))  # fmt: skip
+    said = added.err.splitlines()[-1].removeprefix("next: dflash ")
+    assert bare.run(*shlex.split(said)).code == 0

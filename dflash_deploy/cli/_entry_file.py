@@ -1,0 +1,90 @@
+"""An entry written to the user's registry: complete or not at all, and never over another."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from dflash_deploy.errors import DFlashError, RegistryError, UsageError, unread
+from dflash_deploy.registry import Entry, Registry, load, present
+
+BY_HAND = "the same command with --print shows it: put it into that file by hand"
+
+
+def below(folder: Path | None) -> Registry:
+    """The layers that a new file of this folder joins; the folder need not be there yet."""
+    return load(folder if folder and present(folder) else None)
+
+
+def check_free(file: Path, root: Path, replaced: Entry | None) -> None:
+    """Nothing of the user's is overwritten, nor left behind by a copy that takes its place."""
+    if _there(file):
+        raise UsageError(f"{file} exists, and is not overwritten", hint=BY_HAND)
+    if replaced is None:
+        return
+    for each in replaced.files:
+        if Path(each).resolve().is_relative_to(root.resolve()):
+            raise UsageError(f"{each} says something of {replaced.id} already", hint=BY_HAND)
+
+
+def write(file: Path, text: str, folder: Path | None, prove: Callable[[Registry], None]) -> None:
+    """The file, and the registry read again; the file goes if it cannot stand there."""
+    made = _folders(file)
+    try:
+        stream = file.open("x", encoding="utf-8")
+    except FileExistsError as error:
+        raise UsageError(f"{file} exists, and is not overwritten", hint=BY_HAND) from error
+    except OSError as error:
+        raise _unwritten(file, error) from error
+    try:
+        with stream:
+            stream.write(text)
+        prove(load(folder))
+    except BaseException as error:
+        file.unlink()
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
+        if isinstance(error, OSError):
+            raise _unwritten(file, error) from error
+        if isinstance(error, DFlashError):
+            raise RegistryError(
+                f"the entry cannot stand beside yours: {error.message}", hint=BY_HAND
+            ) from error
+        raise
+
+
+def next_step(model: str, engine: str, folder: Path | None) -> str:
+    where = ("--registry", str(folder)) if folder else ()
+    return f"next: {shlex.join(('dflash', 'plan', model, '--engine', engine, *where))}"
+
+
+def _folders(file: Path) -> list[Path]:
+    """Make the file's folder. Returns what had to be made for it, the innermost first."""
+    missing = [each for each in file.parents if not _there(each)]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritten(file, error) from error
+    return missing
+
+
+def _there(path: Path) -> bool:
+    """Links that lead nowhere included."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _unwritten(path, error) from error
+    return True
+
+
+def _unwritten(file: Path, error: OSError) -> RegistryError:
+    at = f"{error.filename}: " if error.filename and str(error.filename) != str(file) else ""
+    said = "it is no folder" if isinstance(error, FileExistsError) else unread(error)
+    return RegistryError(
+        f"{file} cannot be written: {at}{said}", hint="--registry FOLDER, or --print"
+    )
