@@ -15,7 +15,7 @@ from dflash_deploy.entry_yaml import as_yaml
 from dflash_deploy.errors import RegistryError
 from dflash_deploy.new_entry import NewEntry, compose
 from dflash_deploy.pairing import check_known, draft_classes, find_target, spelled, wants_config
-from dflash_deploy.registry import Registry, user_folder
+from dflash_deploy.registry import Entry, Registry, user_folder
 from dflash_deploy.target_config import ReadTarget, read_target
 
 DRAFT_VALUES = (
@@ -31,6 +31,8 @@ class Added:
     text: str
     file: Path
     notes: tuple[str, ...]
+    replaced: Entry | None
+    """The entry whose place it takes, where it does not extend it."""
 
 
 def added(
@@ -54,15 +56,16 @@ def added(
         target_read = read_target(its.config, target_id, revision=its.revision, stored=its.stored)
     made = compose(registry, read, target_id, entry, target_read)
     file = root / made.file
-    _entry_file.check_free(file, root, entry if made.mode == "replaces" else None)
     text = as_yaml(made.model, comments(made, source, read, its, target_read))
-    return Added(made, text, file, tuple(notes(made, source, read, target_read)))
+    replaced = entry if made.mode == "replaces" else None
+    return Added(made, text, file, tuple(notes(made, source, read, target_read)), replaced)
 
 
 def write(result: Added, folder: Path | None) -> None:
-    _entry_file.write(
-        result.file, result.text, folder, lambda registry: proved(registry, result.made)
-    )
+    def prove(registry: Registry) -> None:
+        proved(registry, result.made)
+
+    _entry_file.write(result.file, result.text, folder, prove, result.replaced)
 
 
 def proved(registry: Registry, made: NewEntry) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dflash_deploy.errors import DFlashError, RegistryError, UsageError, unread
-from dflash_deploy.registry import Entry, Registry, load, present
+from dflash_deploy.registry import Entry, Registry, load, present, user_folder
 
 BY_HAND = "the same command with --print shows it: put it into that file by hand"
 
@@ -18,19 +18,15 @@ def below(folder: Path | None) -> Registry:
     return load(folder if folder and present(folder) else None)
 
 
-def check_free(file: Path, root: Path, replaced: Entry | None) -> None:
-    """Nothing of the user's is overwritten, nor left behind by a copy that takes its place."""
-    if _there(file):
-        raise UsageError(f"{file} exists, and is not overwritten", hint=BY_HAND)
-    if replaced is None:
-        return
-    for each in replaced.files:
-        if Path(each).resolve().is_relative_to(root.resolve()):
-            raise UsageError(f"{each} says something of {replaced.id} already", hint=BY_HAND)
+def write(
+    file: Path, text: str, folder: Path | None, prove: Callable[[Registry], None],
+    replaced: Entry | None = None,
+) -> None:  # fmt: skip
+    """The file, and the registry read again; the file goes if it cannot stand there.
 
-
-def write(file: Path, text: str, folder: Path | None, prove: Callable[[Registry], None]) -> None:
-    """The file, and the registry read again; the file goes if it cannot stand there."""
+    `replaced`: the entry whose place it takes, of which no file of the folder may speak.
+    """
+    _check_free(file, folder or user_folder(), replaced)
     made = _folders(file)
     try:
         stream = file.open("x", encoding="utf-8")
@@ -54,6 +50,17 @@ def write(file: Path, text: str, folder: Path | None, prove: Callable[[Registry]
                 f"the entry cannot stand beside yours: {error.message}", hint=BY_HAND
             ) from error
         raise
+
+
+def _check_free(file: Path, root: Path, replaced: Entry | None) -> None:
+    """Nothing of the user's is overwritten, nor left behind by a copy that takes its place."""
+    if _there(file):
+        raise UsageError(f"{file} exists, and is not overwritten", hint=BY_HAND)
+    if replaced is None:
+        return
+    for each in replaced.files:
+        if Path(each).resolve().is_relative_to(root.resolve()):
+            raise UsageError(f"{each} says something of {replaced.id} already", hint=BY_HAND)
 
 
 def next_step(model: str, engine: str, folder: Path | None) -> str:

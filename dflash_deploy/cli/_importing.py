@@ -13,7 +13,7 @@ from dflash_deploy.cli import _entry_file
 from dflash_deploy.entry_yaml import as_yaml
 from dflash_deploy.errors import DownloadError, RegistryError, UsageError, unread
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, shown
-from dflash_deploy.registry import Registry, user_folder
+from dflash_deploy.registry import Entry, Registry, user_folder
 from dflash_deploy.validate import problems
 from dflash_deploy.vllm_recipe import A_RECIPE, Imported, LeftOut, imported
 from dflash_deploy.yaml_source import read_yaml, text_of
@@ -34,6 +34,8 @@ class Overlay:
     file: Path
     left_out: tuple[str, ...]
     """One line each."""
+    replaced: Entry | None
+    """The entry whose place it takes, where it does not extend it."""
 
 
 def read_recipe(place: str, folder: Path | None) -> Overlay:
@@ -44,10 +46,8 @@ def read_recipe(place: str, folder: Path | None) -> Overlay:
     made = imported(document, registry, name)
     left = tuple(said(each) for each in made.left_out)
     top = [f"imported from {name}", *made.notes, *(f"not taken over: {line}" for line in left)]
-    file = root / made.file
-    whole = made.model.extends is None
-    _entry_file.check_free(file, root, registry.entries[made.target] if whole else None)
-    return Overlay(made, as_yaml(made.model, top), file, left)
+    replaced = None if made.model.extends else registry.entries[made.target]
+    return Overlay(made, as_yaml(made.model, top), root / made.file, left, replaced)
 
 
 def write(overlay: Overlay, folder: Path | None) -> None:
@@ -55,7 +55,7 @@ def write(overlay: Overlay, folder: Path | None) -> None:
         for problem in problems([registry.find(overlay.made.target)], registry.engines):
             raise RegistryError(f"{problem.where}: {problem.message}")
 
-    _entry_file.write(overlay.file, overlay.text, folder, prove)
+    _entry_file.write(overlay.file, overlay.text, folder, prove, overlay.replaced)
 
 
 def said(left: LeftOut) -> str:

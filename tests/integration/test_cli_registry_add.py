@@ -187,6 +187,10 @@ def test_nothing_is_overwritten(bare, tmp_path):
     assert "exists, and is not overwritten" in added.err
     assert "--print" in added.err
     assert file.read_text() == mine
+    shown = bare.run(
+        "registry", "add", draft, "--id", "me/draft", "--target", "qwen3-8b", "--print"
+    )
+    assert "extends: Qwen/Qwen3-8B" in shown.out
 
 
 def test_what_the_registry_could_not_read_afterwards_does_not_stay(bare, tmp_path):

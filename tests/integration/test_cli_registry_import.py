@@ -35,6 +35,8 @@ def test_a_file_that_is_there_stays(dflash, tmp_path) -> None:
     again = dflash.run(*arguments)
     assert again.code == 2
     assert "exists, and is not overwritten" in again.err
+    assert "--print" in again.err
+    assert "extends: Qwen/Qwen3.8-27B" in dflash.run(*arguments, "--print").out
 
 
 def test_whatever_is_not_taken_over_is_a_line_of_its_own(dflash, tmp_path) -> None:
