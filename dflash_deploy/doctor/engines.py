@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 from dflash_deploy.doctor.finding import Finding, State, plain
 from dflash_deploy.doctor.gather import Answer
 from dflash_deploy.engine_schema import Engine
+from dflash_deploy.envs.places import Environment, every
 from dflash_deploy.errors import EngineError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.launch.endings import NAMES
@@ -33,19 +34,20 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def read(name: EngineName, engine: Engine) -> tuple[Found, ...]:
-    """Every installation: first the one `dflash serve` takes, then the isolated ones."""
-    places = [None, *isolated(engine.executable)] if name in ON_GPUS else [None]
+    """Every installation: what PATH has, then the isolated ones, which `serve` prefers."""
+    own = [each for each in every() if each.engine == name]
+    places = [None, *(each.path for each in own if each.state == "ready")]
     found = [_look(name, engine, place) for place in places]
+    found += [_half(name, each) for each in own if each.state in ("broken", "unfinished")]
     there = {each.executable: each for each in found if each.executable}
     return tuple(there.values()) or (found[0],)
 
 
-def isolated(executable: str) -> list[Path]:
-    """The environments under the user's data folder that hold the engine."""
-    import platformdirs
-
-    root = Path(platformdirs.user_data_dir("dflash", appauthor=False)) / "engines"
-    return [path.parent.parent for path in sorted(root.glob(f"*/bin/{executable}"))]
+def _half(name: EngineName, left: Environment) -> Found:
+    """An isolated environment that is no longer whole, or never was."""
+    remedy = f"dflash engine remove {left.engine}=={left.version}"
+    problem = f"{NAMES[name]} {left.version} at {left.path} is {left.state}"
+    return Found(name, str(left.path), None, problem, remedy)
 
 
 def _look(name: EngineName, engine: Engine, place: Path | None) -> Found:
@@ -106,7 +108,7 @@ def _judged(found: Found, engine: Engine, hardware: Hardware | None) -> Finding:
         version = Version(found.version)
     except InvalidVersion:
         return Finding("engines", "note", f"{text}: a release nobody knows", None)
-    upgrade = f"uv pip install '{engine.distribution}=={newest}'"
+    upgrade = f"dflash engine install {engine.distribution}=={newest}"
     if version < Version(engine.first_release):
         text += f": DFlash came with {engine.first_release}"
         return Finding("engines", "problem", text, upgrade)
@@ -128,12 +130,13 @@ def _too_new_for_driver(version: Version, engine: Engine, hardware: Hardware | N
 
 
 def built_for(version: Version, engine: Engine) -> str | None:
-    """The CUDA of its binaries: by its own tag, by the registry, else as the first image has it."""
+    """The CUDA of its binaries: by its own tag, by the registry, else as its wheels on PyPI are."""
     if tag := re.fullmatch(r"cu(\d+)(\d)", version.local or ""):
         return f"{tag[1]}.{tag[2]}"
-    known = (release.cuda for release in engine.releases if release.version == version.public)
-    images = (image.cuda for image in engine.images if within(image.versions, version))
-    return next(filter(None, (*known, *images)), None)
+    known = [release.cuda for release in engine.releases if release.version == version.public]
+    needs = engine.install.cuda if engine.install else []
+    wheels = (need.cuda for need in needs if within(need.versions, version))
+    return next(filter(None, (*known, *wheels)), None)
 
 
 def runs_cuda(built: str, runs: str) -> bool:

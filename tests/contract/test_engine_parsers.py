@@ -114,7 +114,7 @@ REFUSED = (
             asks={"engine_args": ("-sc.draft_tensor_parallel_size", "2"), "tensor_parallel": 4}, extra=("--tensor-parallel-size", "4")),
     Refused(VLLM, "draft_tensor_parallel_size", "draft-ranks-misnamed", config={"tensor_parallel_size": 1},
             asks={"engine_args": ("-sc.tensor_parallel_size", "1")}),
-    Refused(VLLM, "NVFP4", "nvfp4-kv-draft", gpu="B200", config={"kv_cache_dtype": "nvfp4"}, asks={"engine_args": ("-sc.kv_cache_dtype", "nvfp4")}),
+    Refused(VLLM, "kv_cache_dtype=nvfp4", "nvfp4-kv-draft", gpu="B200", config={"kv_cache_dtype": "nvfp4"}, asks={"engine_args": ("-sc.kv_cache_dtype", "nvfp4")}),
     # SGLang 0.5.23
     Refused(SGLANG, "only supports pp_size == 1", "pipeline-parallel", extra=("--pp-size", "2")),
     Refused(SGLANG, "requires --enable-dp-lm-head", extra=("--enable-dp-attention", "--dp-size", "2", "--tp-size", "2")),

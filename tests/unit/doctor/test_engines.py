@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
+import msgspec
 import pytest
 
 from dflash_deploy.doctor import engines
 from dflash_deploy.doctor.engines import Found
 from dflash_deploy.doctor.gather import Answer
+from dflash_deploy.envs.places import MARKER, Marker
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.registry import load
 from tests.fakes import install_fakes
@@ -33,7 +37,7 @@ def test_a_release_that_is_known_is_fine():
 
 def test_a_release_from_before_dflash_cannot_serve():
     state, text, remedy = judged(vllm("0.19.0"), ready=())
-    assert (state, remedy) == ("problem", "uv pip install 'vllm==0.33.0'")
+    assert (state, remedy) == ("problem", "dflash engine install vllm==0.33.0")
     assert text.endswith("DFlash came with 0.20.0")
     assert not engines.serves(vllm("0.19.0"), KNOWN["vllm"], CARDS)
 
@@ -87,18 +91,26 @@ def data(tmp_path, monkeypatch):
 
 def test_isolated_environments_are_found_beside_the_one_on_path(data, tmp_path):
     install_fakes(tmp_path / "bin", vllm="0.30.0")
-    install_fakes(data / "vllm-0.33.0" / "bin", vllm="0.33.0")
+    isolated = data / "vllm-0.33.0" / "bin"
+    install_fakes(isolated, vllm="0.33.0")
+    (isolated / "python").symlink_to(sys.executable)
+    marker = Marker("vllm", "0.33.0", "vllm", 1, "2026-11-28T00:00:00Z")
+    (isolated.parent / MARKER).write_bytes(msgspec.json.encode(marker))
+    (data / "vllm-0.26.0").mkdir()
     found = engines.read("vllm", KNOWN["vllm"])
     assert [(each.version, each.executable) for each in found] == [
         ("0.30.0", str(tmp_path / "bin" / "vllm")),
         ("0.33.0", str(data / "vllm-0.33.0" / "bin" / "vllm")),
+        (None, str(data / "vllm-0.26.0")),
     ]
+    assert found[2].problem == f"vLLM 0.26.0 at {data / 'vllm-0.26.0'} is unfinished"
+    assert found[2].remedy == "dflash engine remove vllm==0.26.0"
 
 
 def test_none_at_all_is_one_answer_with_its_remedy(data):
     (found,) = engines.read("vllm", KNOWN["vllm"])
     assert found.executable is None
-    assert found.remedy == "uv pip install 'vllm==0.33.0'"
+    assert found.remedy == "dflash engine install vllm==0.33.0"
 
 
 def test_a_broken_one_is_told_with_where_it_is(data, tmp_path):
