@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import pytest
@@ -64,3 +65,33 @@ def test_an_unknown_size_is_no_estimate() -> None:
     entry = REGISTRY.find("qwen3-8b")
     unknown = msgspec.structs.replace(entry.target.weights[0], gib=None)
     assert fit(entry.target, unknown, entry.model.drafts[0], H200, DEMAND) is None
+
+
+def smallest(entry) -> float:
+    """GB of all documented cards on which one request of 2,048 tokens fits, the draft included."""
+    ranks = entry.target.minimum.tensor_parallel
+    demand = Demand(context=2048, concurrency=1, block_size=entry.model.drafts[0].block_size,
+                    batched_tokens=2048, ranks=ranks)  # fmt: skip
+    low, high = 1.0, 4096.0
+    while high - low > 0.05:
+        half = (low + high) / 2
+        held = fit(
+            entry.target, entry.target.weights[0], entry.model.drafts[0], half / ranks, demand
+        )
+        low, high = (low, half) if held.fits else (half, high)
+    return high * 2**30 / 1e9
+
+
+def test_published_minimums_are_near_the_smallest_cards_that_fit() -> None:
+    """Recipes say 1.2 times the weights, without a draft; gpt-oss-120b's is rounded far up."""
+    ratios = {
+        entry.name: smallest(entry) / entry.target.minimum.memory_gib
+        for entry in REGISTRY.entries.values()
+        if entry.target.minimum and entry.target.minimum.memory_gib and entry.model.drafts
+        and fit(entry.target, entry.target.weights[0], entry.model.drafts[0], 1e4, DEMAND)
+    }  # fmt: skip
+    assert len(ratios) >= 20
+    assert median(ratios.values()) == pytest.approx(1, abs=0.05)
+    assert {name for name, ratio in ratios.items() if not 0.9 < ratio < 1.2} == {
+        "qwen3.5-4b", "gpt-oss-120b",
+    }  # fmt: skip
