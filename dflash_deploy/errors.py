@@ -4,7 +4,8 @@
     ├── UsageError                2   the command line asks for something that has no meaning
     ├── RegistryError             3   the registry cannot be read, or an entry in it is invalid
     │   └── UnknownModel          3   no target, alias or draft of that name
-    ├── Unsupported               4   known, but this combination does not work or does not fit
+    ├── Unsupported               4   known, but this combination does not work
+    │   └── DoesNotFit            4   too few cards, or too small ones
     ├── EngineError               5   the engine is missing, broken or of the wrong release
     ├── DownloadError             6   weights could not be fetched, or are not what they should be
     ├── LaunchError               7   the server did not become healthy, or died
@@ -49,6 +50,10 @@ class UnknownModel(RegistryError):
 class Unsupported(DFlashError):
     exit_code = 4
     code = "unsupported"
+
+
+class DoesNotFit(Unsupported):
+    """Too few cards, or too small ones; `code` is that of its parent."""
 
 
 class EngineError(DFlashError):

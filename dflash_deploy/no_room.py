@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isinf
 
-from dflash_deploy.errors import Unsupported
+from dflash_deploy.errors import DoesNotFit
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.memory import Fit
 from dflash_deploy.room import CONTEXTS, LOADS, Need, Room, estimate, powers, usable_gib
@@ -17,16 +18,16 @@ Change = tuple[str, Need, Room]
 
 
 def check_room(need: Need, room: Room) -> None:
-    """Raises Unsupported for what is too large by more than the estimate may be wrong."""
+    """Raises DoesNotFit for what is too large by more than the estimate may be wrong."""
     found = room.fit
     if found is None or found.cache + need.doubt * found.budget >= found.request:
         return
     ways = list(remedies(need, room))
-    raise Unsupported(
+    raise DoesNotFit(
         f"{need.entry.name} does not fit {need.hardware}: weights {found.target:.1f}, draft"
         f" {found.draft:.1f} and a pass {found.passes:.1f} GiB of each card's {found.budget:.1f}"
         f" leave {max(found.cache, 0):.1f} for the cache, and one request of {room.context} tokens"
-        f" needs {found.request:.1f}",
+        f" needs {'more' if isinf(found.request) else f'{found.request:.1f}'}",
         hint=ways[0] if ways else f"dflash list --fits --gpu {need.hardware.cards[0].name}",
         detail="\n".join(f"or: {way}" for way in ways[1:]) or None,
     )
@@ -79,7 +80,7 @@ def _cards(need: Need, room: Room) -> Iterator[Change]:
 
 
 def check_free(hardware: Hardware, ranks: int, fit: Fit | None, engine: EngineName) -> None:
-    """Raises Unsupported where other processes hold what the engine asks for when it starts.
+    """Raises DoesNotFit where other processes hold what the engine asks for when it starts.
 
     vLLM ends unless its whole share is free (0.33.0 v1/worker/utils.py); SGLang makes do with less.
     """
@@ -92,7 +93,7 @@ def check_free(hardware: Hardware, ranks: int, fit: Fit | None, engine: EngineNa
         left = int((card.free_gib - 0.5) / usable_gib(card) * 100) / 100
         enough = left * usable_gib(card) > fit.target + fit.draft + fit.passes
         smaller = f", or -- --gpu-memory-utilization {left}"
-        raise Unsupported(
+        raise DoesNotFit(
             f"{card.name} has {card.free_gib:.1f} GiB free, and {engine} takes {wanted:.1f}: other"
             " processes hold the rest",
             hint="end them (nvidia-smi shows which)" + (

@@ -94,6 +94,8 @@ class Resolution:
     concurrency: int
     context: int
     tensor_parallel: int
+    memory_fraction: float | None
+    """The engine's share of a card, where the recipe has one that fits; None: its own default."""
     fit: Fit | None
     """What this takes of each card; None where that is not known."""
     thinking: Thinking | None

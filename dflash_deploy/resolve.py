@@ -82,7 +82,8 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         request=request, entry=entry, engine=engine, version=version, hardware=hardware,
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=need.block_size,
         concurrency=room.concurrency, context=room.context, tensor_parallel=room.tensor_parallel,
-        fit=room.fit, thinking=need.thinking, parsers=find_parsers(entry, request.engine),
+        memory_fraction=room.memory_fraction, fit=room.fit, thinking=need.thinking,
+        parsers=find_parsers(entry, request.engine),
         said=frozenset(need.words.keys() - {"speculation"}),  # its keys are put into one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
         choices=(*need.choices, *rooms),

@@ -24,7 +24,7 @@ from dflash_deploy.choose import (
 )
 from dflash_deploy.documented import NO_MINIMUM, documented_cards
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.errors import Unsupported
+from dflash_deploy.errors import DoesNotFit, Unsupported
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
@@ -75,13 +75,13 @@ class Need:
         return kv_dtype(self.recipe, self.request)
 
     @property
-    def memory_fraction(self) -> float | None:
-        """What was said, by the user or the recipe; None: the engine's own."""
+    def said_fraction(self) -> float | None:
+        """The share of the card that was said in the engine's words."""
         said = next(iter(self.words.get("memory_fraction", ())), "")
         try:
             return float(said)
         except ValueError:
-            return self.recipe.memory_fraction
+            return None
 
     @property
     def doubt(self) -> float:
@@ -100,6 +100,8 @@ class Room:
     tensor_parallel: int
     context: int
     concurrency: int
+    memory_fraction: float | None = None
+    """The engine's share of the card; None: its own default."""
     fit: Fit | None = None
 
 
@@ -134,7 +136,7 @@ def estimate(need: Need, room: Room) -> Fit | None:
     demand = Demand(
         context=room.context, concurrency=room.concurrency, block_size=need.block_size,
         batched_tokens=need.number("batched_tokens") or budget, ranks=room.tensor_parallel,
-        kv_dtype=need.kv_dtype, memory_fraction=need.memory_fraction or memory.UTILIZATION,
+        kv_dtype=need.kv_dtype, memory_fraction=room.memory_fraction or memory.UTILIZATION,
         prefix_caching=hybrid and keeps, first_runner=on_first_runner(need, room.tensor_parallel),
     )  # fmt: skip
     return memory.fit(need.entry.target, need.weights, need.draft, card, demand)
@@ -159,7 +161,7 @@ def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
         prefix_caching="no_prefix_caching" not in need.words,
     )  # fmt: skip
     own = sglang_memory.static_fraction(need.entry.target, card, demand)
-    demand = replace(demand, memory_fraction=need.memory_fraction or own)
+    demand = replace(demand, memory_fraction=room.memory_fraction or own)
     return sglang_memory.fit(need.entry.target, need.weights, need.draft, card, demand)
 
 
@@ -191,8 +193,16 @@ def _rooms(need: Need) -> Iterator[Room]:
     cards = [asked.tensor_parallel] if asked.tensor_parallel else _cards(need)
     contexts = [asked.context] if asked.context else _up_to(CONTEXTS, default_context(need.entry))
     loads = [asked.concurrency] if asked.concurrency else _up_to(LOADS, default_load(need))
-    for context, ranks, load in product(contexts, cards, loads):
-        yield Room(ranks, context, _capped(load, need.recipe))
+    for context, ranks, share, load in product(contexts, cards, _shares(need), loads):
+        yield Room(ranks, context, _capped(load, need.recipe), share)
+
+
+def _shares(need: Need) -> list[float | None]:
+    """What was published for this pair, then what the engine takes by itself: cards differ."""
+    if need.said_fraction is not None:
+        return [need.said_fraction]
+    published = need.recipe.memory_fraction
+    return [None] if published is None else [published, None]
 
 
 def _cards(need: Need) -> list[int]:
@@ -229,7 +239,7 @@ def _documented(need: Need) -> Room:
     cards, _, _ = documented_cards(need.entry.target, need.weights, need.hardware)
     load = _capped(asked.concurrency, need.recipe) if asked.concurrency else default_load(need)
     context = asked.context or default_context(need.entry)
-    return Room(asked.tensor_parallel or cards, context, load)
+    return Room(asked.tensor_parallel or cards, context, load, _shares(need)[0])
 
 
 def _tight(need: Need) -> Room:
@@ -242,7 +252,7 @@ def check_cards(need: Need, wanted: int) -> None:
     hardware, name = need.hardware, need.entry.name
     if hardware.cards and wanted > len(hardware.cards):
         _, why, _ = documented_cards(need.entry.target, need.weights, hardware)
-        raise Unsupported(
+        raise DoesNotFit(
             f"{name} needs {wanted} cards, and there is only {hardware}:"
             f" {'asked for' if need.request.tensor_parallel else why}",
             hint=f"dflash plan {name} --engine {need.request.engine}"

@@ -72,10 +72,9 @@ def attention_backend(resolution: Resolution) -> Iterator[Setting]:
 
 def memory_fraction(resolution: Resolution) -> Iterator[Setting]:
     """Only where somebody published one: the engines' own default knows the card."""
-    recipe = resolution.recipe
-    if recipe.memory_fraction is not None:
+    if resolution.memory_fraction is not None:
         why = "published for this pair: room beside the weights for the draft and its cache"
-        yield setting("memory_fraction", recipe.memory_fraction, why, recipe.source)
+        yield setting("memory_fraction", resolution.memory_fraction, why, resolution.recipe.source)
 
 
 def kv_dtype(resolution: Resolution, spellings: dict[str, str]) -> Iterator[Setting]:

@@ -17,6 +17,8 @@ from dflash_deploy.explain.seen import Seen
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.plan import Plan
 from dflash_deploy.reach import as_release
+from dflash_deploy.request import Request
+from dflash_deploy.resolve import cautions
 from dflash_deploy.situation import settings_of
 
 _QUIET = frozenset({"DO_NOT_TRACK", "VLLM_NO_USAGE_STATS"})
@@ -38,10 +40,18 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
     ]
     found += _planned_variables(serving, plan)
     said = " ".join(item.message for item in found)
-    for warning in plan.warnings if plan else ():
+    for warning in plan.warnings if plan else _cautions(serving):
         if warning not in said:
             found.append(Judged("the right one", "note", warning))
     return list(dict.fromkeys(item.legible for item in found))
+
+
+def _cautions(serving: Serving) -> tuple[str, ...]:
+    """What the entry warns of, where no plan says it."""
+    if serving.entry is None or serving.draft is None:
+        return ()
+    request = Request(model=serving.entry.id, engine=serving.name)
+    return tuple(cautions(serving.entry, serving.draft, serving.engine, serving.version, request))
 
 
 def planned(serving: Serving, plan: Plan | None) -> dict[str, tuple[str, ...]]:

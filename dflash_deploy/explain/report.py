@@ -16,7 +16,7 @@ from dflash_deploy.explain.others import (
     preferred_engine,
 )
 from dflash_deploy.explain.read import Command, read
-from dflash_deploy.explain.right import plan_for, right_plan
+from dflash_deploy.explain.right import misfit, plan_for, right_plan
 from dflash_deploy.explain.secret import shown
 from dflash_deploy.explain.serving import serving
 from dflash_deploy.explain.shell import Words
@@ -109,7 +109,10 @@ def _served(
     if hardware.cards:
         title += f" on {hardware}"
     target = shown(seen.target) if seen.target else None
-    return Report(title, "serve", tuple(judge(seen, right)), seen.name, str(seen.version), target,
+    found = judge(seen, right)
+    if too_large := misfit(seen):
+        found.append(Judged("the cards", "wrong", too_large.message, "an estimate: docs/memory.md"))
+    return Report(title, "serve", tuple(found), seen.name, str(seen.version), target,
                   right, _text(right))  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import msgspec
 from packaging.version import Version
 
 from dflash_deploy import json_options
-from dflash_deploy.errors import DFlashError, EngineError
+from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.judge import planned
 from dflash_deploy.explain.ruled import spoken_of
@@ -47,6 +47,12 @@ def right_plan(serving: Serving) -> Plan | DFlashError:
     return made
 
 
+def misfit(serving: Serving) -> DoesNotFit | None:
+    """Why the pair, on so many cards and with such a context, would not start here."""
+    made = _made(serving.registry, _request(serving), serving.hardware)
+    return made if isinstance(made, DoesNotFit) else None
+
+
 def plan_for(
     registry: Registry, model: str, engine: EngineName, hardware: Hardware
 ) -> Plan | DFlashError:
@@ -64,12 +70,23 @@ def _made(registry: Registry, request: Request, hardware: Hardware) -> Plan | DF
 def _with_own_values(serving: Serving) -> Plan | DFlashError:
     request = _request(serving)
     made = _made(serving.registry, request, serving.hardware)
+    for smaller in _smaller(request):
+        if isinstance(made, DoesNotFit):
+            request, made = smaller, _made(serving.registry, smaller, serving.hardware)
     if isinstance(made, Plan) and (memory := tuple(_memory(serving, made))):
-        request = replace(request, engine_args=(*request.engine_args, *memory))
-        made = _made(serving.registry, request, serving.hardware)
+        own = replace(request, engine_args=(*request.engine_args, *memory))
+        again = _made(serving.registry, own, serving.hardware)
+        made = made if isinstance(again, DoesNotFit) else again
     if isinstance(made, Plan):
         made = msgspec.structs.replace(made, env=dict(_variables(serving)) | made.env)
     return made
+
+
+def _smaller(request: Request) -> Iterator[Request]:
+    """Less of what a command asks of its cards."""
+    yield replace(request, tensor_parallel=None)
+    yield replace(request, tensor_parallel=None, context=None)
+    yield replace(request, tensor_parallel=None, context=None, concurrency=None)
 
 
 def _request(serving: Serving) -> Request:

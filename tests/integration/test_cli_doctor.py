@@ -118,7 +118,7 @@ def test_cards_and_no_engine_end_with_the_code_of_a_missing_engine(laptop, tmp_p
     at(laptop, tmp_path, hub, socket, "h100")
     run = laptop.run("doctor")
     assert run.code == 5
-    assert run.out.splitlines()[-1].startswith("-> uv pip install 'vllm==")
+    assert run.out.splitlines()[-1].startswith("-> dflash engine install vllm==")
 
 
 @pytest.mark.parametrize(

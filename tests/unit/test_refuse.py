@@ -137,7 +137,7 @@ def test_one_good_backend_does_not_hide_a_bad_one():
 
 
 def test_a_kv_dtype_in_the_engines_words_is_judged_like_ours():
-    plan = planned("vllm", "--kv-cache-dtype", "fp8", model="gemma-4-31b", gpu="A100")
+    plan = planned("vllm", "--kv-cache-dtype", "fp8", model="gemma-4-31b", gpu="RTX-6000-ADA:8")
     assert '"attention_backend": "triton_attn"' in " ".join(plan.argv)
     assert plan.argv.count("--kv-cache-dtype") == 1
 

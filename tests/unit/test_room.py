@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_deploy.errors import Unsupported
+from dflash_deploy.errors import DoesNotFit, Unsupported
 from dflash_deploy.hardware import Card, Hardware, parse
 from dflash_deploy.no_room import check_free
 from dflash_deploy.plan import make_plan
@@ -147,3 +147,21 @@ def test_sglang_takes_what_is_free_as_long_as_the_weights_fit() -> None:
         check_free(
             Hardware((Card("H100", "hopper", 80, free_gib=10),), "found"), 1, plan.memory, "sglang"
         )
+
+
+def test_a_share_published_for_larger_cards_gives_way_to_the_engines_own() -> None:
+    def of(gpu: str):
+        request = Request(model="gpt-oss-120b", engine="sglang")
+        return make_plan(REGISTRY, request, parse(gpu, REGISTRY.gpus))
+
+    assert "--mem-fraction-static" in of("B200").argv
+    assert "--mem-fraction-static" not in of("H100").argv
+    assert of("H100").tensor_parallel == 1
+
+
+def test_the_users_share_is_never_dropped() -> None:
+    request = Request(model="gpt-oss-120b", engine="sglang",
+                      engine_args=("--mem-fraction-static", "0.5"))  # fmt: skip
+    with pytest.raises(DoesNotFit) as stopped:
+        make_plan(REGISTRY, request, parse("H100", REGISTRY.gpus))
+    assert (stopped.value.exit_code, stopped.value.code) == (4, "unsupported")

@@ -73,3 +73,13 @@ def test_a_container_is_reached_where_it_was_published(explain) -> None:
     assert (report.right.port, report.right.host) == (9000, "127.0.0.1")
     assert "HF_HOME" not in words(report)
     assert "NCCL_DEBUG=INFO" in words(report)
+
+
+def test_cards_that_are_too_few_are_told_and_the_right_command_takes_more(explain) -> None:
+    command = "vllm serve Qwen/Qwen3.5-27B -tp 1 " + PAIR.partition("Qwen3-8B ")[2].replace(
+        "Qwen3-8B-DFlash-b16", "Qwen3.5-27B-DFlash")  # fmt: skip
+    report = explain(command, gpu="RTX-4090:4")
+    (told,) = [item for item in report.findings if item.part == "the cards"]
+    assert told.message.startswith("qwen3.5-27b does not fit 4 x RTX-4090: weights 51.0")
+    assert report.right.tensor_parallel == 4
+    assert not [item for item in explain(command, gpu="H200").findings if item.part == "the cards"]
