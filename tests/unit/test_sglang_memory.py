@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -150,3 +152,18 @@ def test_an_unknown_size_is_no_estimate() -> None:
     assert fit(entry.target, unknown, entry.model.drafts[0], H100, DEMAND) is None
     blind = [msgspec.structs.replace(run, kv_heads=None) for run in entry.target.layers]
     assert pools(blind, entry.model.drafts[0].layers, ranks=1, element=2) is None
+
+
+def test_what_sglang_itself_reported_on_an_h200() -> None:
+    """0.5.17, Qwen3-8B of configuration alone: docs/evidence."""
+    path = Path(__file__).parents[2] / "docs/evidence/2026-11-28-h200-sglang-0.5.17-fit.json"
+    (run,) = json.loads(path.read_text())["runs"]
+    demand = replace(DEMAND, context=run["context"], concurrency=run["requests"],
+                     block_size=run["block_size"], memory_fraction=run["memory_fraction"])  # fmt: skip
+    found = estimate("qwen3-8b", demand, H200)
+    seen = run["target_cache_gib"] + run["draft_cache_gib"]
+    assert found.target + found.draft == pytest.approx(
+        run["weights_gib"] + run["draft_gib"], rel=0.01
+    )
+    assert found.cache == pytest.approx(seen, rel=0.01)
+    assert found.requests * run["context"] == pytest.approx(run["tokens"], rel=0.01)
