@@ -1,7 +1,7 @@
 """What an SGLang server with DFlash needs on each card, and the requests left room for. Pure.
 
-By the source of SGLang 0.5.23; nothing here was fitted to a run, and one is 0.3% from it (Qwen3-8B on
-an H200, 0.5.17: docs/memory.md). Sizes are GiB of one card. SGLang fixes a share of the card for
+By the source of SGLang 0.5.23; nothing here was fitted to a run, and one is 0.3% from it (Qwen3-8B
+on an H200, 0.5.17: docs/memory.md). Sizes are GiB of one card. SGLang fixes a share of the card for
 weights and cache (`--mem-fraction-static`); activations and graphs have the rest, by its own
 constants (`reserve`).
 """
