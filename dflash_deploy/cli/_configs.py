@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -64,10 +63,6 @@ def from_hub(repository: str) -> Source:
         raise UsageError(
             f"`{repository}` is neither a folder nor a hub id", hint="OWNER/NAME, as on the hub"
         )
-    try:
-        urlsplit(os.environ.get("HF_ENDPOINT", ""))  # the hub's client fails on it while imported
-    except ValueError as error:
-        raise UsageError(f"HF_ENDPOINT is no address: {error}", hint="unset HF_ENDPOINT") from error
     folder, commit = hub.small_files(repository, (CONFIG, INDEX), _output.phase)
     config = parse((folder / CONFIG).read_bytes(), f"{CONFIG} of {repository}")
     place = f"{repository} at {commit}"

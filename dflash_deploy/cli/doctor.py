@@ -25,8 +25,10 @@ def doctor(*, registry: RegistryOpt = None, json: JsonOpt = False) -> None:
     Exit codes: 0 ready; else the first problem's: 4 GPU or limits, 5 engine, 6 hub or disk.
     """
     from dflash_deploy.doctor.examine import examine
+    from dflash_deploy.hub.endpoint import check_endpoint
     from dflash_deploy.registry import load
 
+    check_endpoint()
     found = examine(load(registry))
     if json:
         _output.json(found)

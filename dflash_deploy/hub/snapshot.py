@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dflash_deploy.errors import DownloadError
+from dflash_deploy.hub.endpoint import check_endpoint
 from dflash_deploy.hub.sources import Phase, WeightsSource
 from dflash_deploy.hub.trouble import ANSWER_TIMEOUT, disk_errors, offline, refused, unreachable
 
@@ -18,6 +19,7 @@ def from_hub(
     weights: WeightsSource, on_phase: Phase, *, bars: bool, allow: Sequence[str] = ALLOW
 ) -> Path:
     """A snapshot in huggingface_hub's cache, resumed where it was left; HF_* are honoured."""
+    check_endpoint()
     import httpx
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dflash_deploy.errors import DFlashError, DownloadError
+from dflash_deploy.hub.endpoint import DEFAULT
 from dflash_deploy.hub.sources import WeightsSource
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def unreachable(weights: WeightsSource, error: Exception) -> DownloadError:
             f"{weights.id} is not complete in the local cache, and HF_HUB_OFFLINE is set",
             hint="unset HF_HUB_OFFLINE, then the same command again",
         )
-    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+    endpoint = os.environ.get("HF_ENDPOINT") or DEFAULT
     return DownloadError(
         f"the hub at {endpoint} cannot be reached, and {weights.id} is not in the local cache",
         hint="check the network or proxy, or set HF_ENDPOINT to a mirror",
