@@ -10,7 +10,7 @@ import msgspec
 from dflash_deploy.choose import default_engine
 from dflash_deploy.errors import DFlashError, UsageError
 from dflash_deploy.hardware import Hardware
-from dflash_deploy.no_room import check_room
+from dflash_deploy.no_room import check_free, check_room
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.resolve import understand
@@ -71,10 +71,13 @@ def _engines(entry: Entry, asked: EngineName | None, hardware: Hardware) -> Iter
 
 
 def _on(registry: Registry, entry: Entry, engine: EngineName, hardware: Hardware) -> Fitting | None:
+    if engine == "transformers" and not _in_system_memory(entry):
+        return None
     try:
         need = understand(registry, Request(model=entry.id, engine=engine), hardware)
         room, _ = choose_room(need)
         check_room(need, room)
+        check_free(hardware, room.tensor_parallel, room.fit, engine)
     except DFlashError:
         return None
     fit, asked = room.fit, (room.tensor_parallel, room.context, room.concurrency)
@@ -82,6 +85,14 @@ def _on(registry: Registry, entry: Entry, engine: EngineName, hardware: Hardware
         return Fitting(entry.name, engine, *asked, None, None, None)
     taken = fit.target + fit.draft + fit.passes
     return Fitting(entry.name, engine, *asked, fit.requests, taken, fit.budget)
+
+
+def _in_system_memory(entry: Entry) -> bool:
+    """The embedded engine computes in fp32 on a CPU: twice the bytes of bf16 weights."""
+    import psutil
+
+    weights = entry.target.weights[0].in_memory
+    return weights is not None and 2 * weights * 2**30 < psutil.virtual_memory().total
 
 
 def memory_table(

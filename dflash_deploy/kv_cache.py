@@ -100,9 +100,10 @@ def _kinds(
     if state and state.state_bytes:
         grown = state.state_bytes + drafted * (state.conv_bytes or 0)
         per_layer = grown / state.count / ranks
-        token = next(token_bytes(x, ranks, element) for x in target if x.kind == "full")
-        tokens = BLOCK * ceil(per_layer / token / BLOCK)
-        yield Kind("linear", state.count, round(token * tokens), tokens)
+        full = next((x for x in target if x.kind == "full"), None)
+        token = token_bytes(full, ranks, element) if full else 0
+        tokens = BLOCK * ceil(per_layer / token / BLOCK) if token else BLOCK
+        yield Kind("linear", state.count, round(token * tokens) or ceil(per_layer), tokens)
     for number, run in enumerate((*target, *draft)):
         if run.kind != "linear":
             page = round(token_bytes(run, ranks, element) * tokens)

@@ -91,8 +91,12 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
 
 
 def measured(layers: Sequence[Layers]) -> bool:
-    """Whether what each layer keeps of a token, or of a request, is known."""
-    return bool(layers) and all(
+    """Whether what each layer keeps of a token, or of a request, is known.
+
+    Recurrent states are kept in pages of full attention, which has to be there.
+    """
+    kinds = {run.kind for run in layers}
+    return bool(kinds) and not ("linear" in kinds and "full" not in kinds) and all(
         run.state_bytes if run.kind == "linear" else run.latent_dim or (
             run.kv_heads and run.head_dim)
         for run in layers

@@ -9,7 +9,18 @@ from math import isinf
 from dflash_deploy.errors import DoesNotFit
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.memory import Fit
-from dflash_deploy.room import CONTEXTS, LOADS, Need, Room, estimate, powers, usable_gib
+from dflash_deploy.room import (
+    CONTEXTS,
+    LOADS,
+    Need,
+    Room,
+    estimate,
+    nameable,
+    powers,
+    situation,
+    usable_gib,
+)
+from dflash_deploy.rules import findings
 from dflash_deploy.schema import EngineName
 
 MOST_CARDS = 64
@@ -28,19 +39,32 @@ def check_room(need: Need, room: Room) -> None:
         f" {found.draft:.1f} and a pass {found.passes:.1f} GiB of each card's {found.budget:.1f}"
         f" leave {max(found.cache, 0):.1f} for the cache, and one request of {room.context} tokens"
         f" needs {'more' if isinf(found.request) else f'{found.request:.1f}'}",
-        hint=ways[0] if ways else f"dflash list --fits --gpu {need.hardware.cards[0].name}",
+        hint=ways[0] if ways else "dflash list --fits, for what these cards hold",
         detail="\n".join(f"or: {way}" for way in ways[1:]) or None,
     )
 
 
 def remedies(need: Need, room: Room) -> Iterator[str]:
     """The mildest change of each kind that makes it fit."""
-    for kind in (_contexts, _cache_types, _loads, _blocks, _weights, _cards):
+    for kind in (_own_share, _contexts, _cache_types, _loads, _blocks, _weights, _cards):
         for said, changed, there in kind(need, room):
-            found = estimate(changed, there)
-            if found is not None and found.fits:
+            if _holds(changed, there):
                 yield said
                 break
+
+
+def _holds(need: Need, room: Room) -> bool:
+    """Whether it fits, and no rule refuses it."""
+    found = estimate(need, room)
+    refused = any(item.severity == "refuse" for item in findings(situation(need, room)))
+    return found is not None and found.fits and not refused
+
+
+def _own_share(need: Need, room: Room) -> Iterator[Change]:
+    if need.said_fraction is not None:
+        words = {name: said for name, said in need.words.items() if name != "memory_fraction"}
+        said = "leave the share of memory after `--` to the engine"
+        yield said, replace(need, words=words), replace(room, memory_fraction=None)
 
 
 def _contexts(need: Need, room: Room) -> Iterator[Change]:
@@ -73,10 +97,13 @@ def _weights(need: Need, room: Room) -> Iterator[Change]:
 
 
 def _cards(need: Need, room: Room) -> Iterator[Change]:
+    if not nameable(need.hardware):
+        return
     for cards in powers(MOST_CARDS):
         if cards > room.tensor_parallel:
-            gpu = f"--gpu {need.hardware.cards[0].name}:{cards}"
-            yield gpu, need, replace(room, tensor_parallel=cards)
+            said = f"--gpu {need.hardware.cards[0].name}:{cards}"
+            said += f" --tensor-parallel {cards}" if need.request.tensor_parallel else ""
+            yield said, need, replace(room, tensor_parallel=cards)
 
 
 def check_free(hardware: Hardware, ranks: int, fit: Fit | None, engine: EngineName) -> None:

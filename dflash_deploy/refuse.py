@@ -14,7 +14,7 @@ from dflash_deploy.json_options import SPECULATION, keys
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
-from dflash_deploy.schema import Draft, Weights
+from dflash_deploy.schema import Draft, KvDtype, Weights
 from dflash_deploy.situation import Situation, flag_for
 from dflash_deploy.validate import problems
 
@@ -120,11 +120,33 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
                     hint=f"dflash explain --engine-version {version} --"
                     f" {engine.executable} serve ... {option}",
                 )
+        if meanings.get(item.flag) == "memory_fraction" and not _is_share("".join(item.words)):
+            raise UsageError(
+                f"{item.as_written} {' '.join(item.words)}: a share of the card's memory, above 0"
+                " and at most 1",
+                hint=f"{item.flag} 0.85",
+            )
         if item.choices:
             raise UsageError(
                 f"{item.as_written} {' '.join(item.words)}: not among its choices",
                 hint=f"one of {', '.join(item.choices)}",
             )
+
+
+def _is_share(word: str) -> bool:
+    try:
+        return 0 < float(word) <= 1
+    except ValueError:
+        return False
+
+
+def check_kv_dtype(request: Request, said: KvDtype) -> None:
+    """Our own option and the engine's, in one command, mean the same."""
+    if "auto" not in (said, request.kv_dtype) and said != request.kv_dtype:
+        raise UsageError(
+            f"--kv-dtype {request.kv_dtype}, and {said} after `--`: which of them?",
+            hint=f"--kv-dtype {said}",
+        )
 
 
 def _options(item: Given) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ import msgspec
 from packaging.version import Version
 
 from dflash_deploy.choose import (
-    choose_batched_tokens,
     choose_block_size,
     choose_recipe,
     choose_thinking,
@@ -34,13 +33,14 @@ from dflash_deploy.refuse import (
     check_cards,
     check_engine_args,
     check_foreign,
+    check_kv_dtype,
     check_remote_code,
     check_servable,
     refuse,
 )
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Choice, Fix, Request, Resolution
-from dflash_deploy.room import Need, choose_room
+from dflash_deploy.room import Need, choose_room, situation
 from dflash_deploy.rules import Finding, findings
 from dflash_deploy.schema import (
     Draft,
@@ -48,7 +48,7 @@ from dflash_deploy.schema import (
     Status,
     Weights,
 )
-from dflash_deploy.situation import Situation, said_kv_dtype, settings_of
+from dflash_deploy.situation import said_kv_dtype, settings_of
 from dflash_deploy.status import status
 
 Pinned = TypeVar("Pinned", Draft, Weights)
@@ -65,14 +65,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     recipe, draft, weights = need.recipe, need.draft, need.weights
     room, rooms = choose_room(need)
     check_remote_code(entry, draft, weights, request, engine, version)
-    check_engine_args(engine, version, request, entry.draft(recipe.draft))
-    at = Situation(
-        engine=engine, version=version, target=entry.target, draft=draft,
-        architecture=hardware.architecture, block_size=need.block_size,
-        concurrency=room.concurrency, context=room.context, tensor_parallel=room.tensor_parallel,
-        kv_dtype=need.kv_dtype, thinking=need.thinking,
-        settings={**decided(recipe, need.block_size, room.concurrency), **need.words},
-    )  # fmt: skip
+    at = situation(need, room)
     found = findings(at)
     refuse(found, engine, version)
     check_cards(at, hardware)
@@ -104,8 +97,11 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
     check_servable(entry, named_draft(entry, request))
     wanted = intended_draft(entry, request)
     version, release = choose_version(entry, engine, request, wanted)
+    check_engine_args(engine, version, request, wanted)
     words = settings_of(request.engine, engine, version, request.engine_args)
-    if (dtype := said_kv_dtype(words)) != "auto":
+    dtype = said_kv_dtype(words)
+    check_kv_dtype(request, dtype)
+    if dtype != "auto":
         request = replace(request, kv_dtype=dtype)
     thinking, mode = choose_thinking(entry, wanted, words)
     recipe, rejected = choose_recipe(entry, request, version, hardware, thinking, wanted)
@@ -133,18 +129,6 @@ def alike(registry: Registry, hardware: Hardware) -> frozenset[str] | None:
     if hardware.architecture is None:
         return None
     return frozenset(g.id for g in registry.gpus if g.architecture == hardware.architecture)
-
-
-def decided(recipe: Recipe, block_size: int, concurrency: int) -> dict[str, tuple[str, ...]]:
-    """What the command will say in any case, and what a recipe decides: no rule overrides it."""
-    said: dict[str, object] = {
-        "block_size": block_size,
-        "concurrency": concurrency,
-        "batched_tokens": choose_batched_tokens(block_size, concurrency),
-        "attention_backend": recipe.attention_backend,
-        "draft_attention_backend": recipe.draft_attention_backend,
-    }
-    return {name: (str(value),) for name, value in said.items() if value}
 
 
 def fixes(found: list[Finding]) -> Iterator[Fix]:

@@ -165,6 +165,29 @@ def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
     return sglang_memory.fit(need.entry.target, need.weights, need.draft, card, demand)
 
 
+def situation(need: Need, room: Room) -> Situation:
+    """What the rules look at."""
+    said = decided(need.recipe, need.block_size, room.concurrency)
+    return Situation(
+        engine=need.engine, version=need.version, target=need.entry.target, draft=need.draft,
+        architecture=need.hardware.architecture, block_size=need.block_size,
+        concurrency=room.concurrency, context=room.context, tensor_parallel=room.tensor_parallel,
+        kv_dtype=need.kv_dtype, thinking=need.thinking, settings={**said, **need.words},
+    )  # fmt: skip
+
+
+def decided(recipe: Recipe, block_size: int, concurrency: int) -> dict[str, tuple[str, ...]]:
+    """What the command will say in any case, and what a recipe decides: no rule overrides it."""
+    said: dict[str, object] = {
+        "block_size": block_size,
+        "concurrency": concurrency,
+        "batched_tokens": choose_batched_tokens(block_size, concurrency),
+        "attention_backend": recipe.attention_backend,
+        "draft_attention_backend": recipe.draft_attention_backend,
+    }
+    return {name: (str(value),) for name, value in said.items() if value}
+
+
 def smallest_gib(hardware: Hardware) -> float | None:
     """Of the smallest card, what CUDA gets of it."""
     return min(map(usable_gib, hardware.cards), default=None) or None
@@ -248,16 +271,26 @@ def _tight(need: Need) -> Room:
     return replace(room, fit=estimate(need, room))
 
 
+def nameable(hardware: Hardware) -> bool:
+    """Whether `--gpu` can say more of the same: whole cards, all alike, of the catalogue."""
+    names = {card.name for card in hardware.cards}
+    return len(names) == 1 and all(
+        card.architecture and not card.mig and not card.unified for card in hardware.cards
+    )
+
+
 def check_cards(need: Need, wanted: int) -> None:
     hardware, name = need.hardware, need.entry.name
     if hardware.cards and wanted > len(hardware.cards):
         _, why, _ = documented_cards(need.entry.target, need.weights, hardware)
+        asked = need.request.tensor_parallel
+        more = f"dflash plan {name} --engine {need.request.engine} --gpu {hardware.cards[0].name}"
         raise DoesNotFit(
             f"{name} needs {wanted} cards, and there is only {hardware}:"
-            f" {'asked for' if need.request.tensor_parallel else why}",
-            hint=f"dflash plan {name} --engine {need.request.engine}"
-            f" --gpu {hardware.cards[0].name}:{wanted}",
-        )
+            f" {'asked for' if asked else why}",
+            hint=f"--tensor-parallel {powers(len(hardware.cards))[-1]}" if asked
+            else f"{more}:{wanted}" if nameable(hardware) else f"dflash show {name}",
+        )  # fmt: skip
 
 
 def reasons(need: Need, room: Room) -> Iterator[Choice]:

@@ -141,6 +141,11 @@ def seen(parts: list[Part], command: str, *, verify: bool) -> Seen:
     found = Seen(parts, pull)
     remote = [part for part in parts if not part.path and not part.source.pypi]
     if remote and trouble.offline():
+        if verify:
+            raise DownloadError(
+                "--verify compares with what the hub lists, and HF_HUB_OFFLINE is set",
+                hint=f"HF_HUB_OFFLINE=0 {command} --verify",
+            )
         return offline(remote, found)
     try:
         for part in remote:

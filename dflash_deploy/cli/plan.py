@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
+
+if TYPE_CHECKING:
+    from dflash_deploy.plan import Plan
 
 
 class Format(StrEnum):
@@ -64,7 +67,7 @@ def plan(
         return
     from dflash_deploy.render.command import render
 
-    for line in made.warnings:
+    for line in (*made.warnings, *taken(made)):
         _output.warning(line)
     if why:
         rows = [(item.name, item.value, item.why) for item in made.choices]
@@ -72,3 +75,15 @@ def plan(
         _output.table([*columns, _output.Column("WHY", wrap=True)], rows)
         return
     _output.text(render(made))
+
+
+def taken(made: Plan) -> list[str]:
+    """What keeps the plan from starting at this moment; `serve` refuses for the same reason."""
+    from dflash_deploy.errors import DoesNotFit
+    from dflash_deploy.no_room import check_free
+
+    try:
+        check_free(made.hardware, made.tensor_parallel, made.memory, made.engine)
+    except DoesNotFit as full:
+        return [f"at this moment {full.message}"]
+    return []

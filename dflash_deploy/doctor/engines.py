@@ -99,9 +99,13 @@ def _on_cards(ready: Sequence[str]) -> bool:
 def _judged(found: Found, engine: Engine, hardware: Hardware | None) -> Finding:
     """One installation by itself: what is wrong with it is a problem."""
     name = NAMES[found.engine]
+    newest = engine.releases[-1].version
+    missing = found.executable is None and found.engine in ON_GPUS
+    if missing and (reason := _too_new_for_driver(Version(newest), engine, hardware)):
+        text = f"{name} {newest} would be installed, and {reason}"
+        return Finding("engines", "problem", text, _driver_for(Version(newest), engine))
     if found.version is None:
         return Finding("engines", "problem", plain(found.problem), found.remedy)
-    newest = engine.releases[-1].version
     text = plain(f"{name} {found.version} at {found.executable}")
     state: State = "ok"
     try:
@@ -113,11 +117,18 @@ def _judged(found: Found, engine: Engine, hardware: Hardware | None) -> Finding:
         text += f": DFlash came with {engine.first_release}"
         return Finding("engines", "problem", text, upgrade)
     if reason := _too_new_for_driver(version, engine, hardware):
-        remedy = f"install an NVIDIA driver that runs CUDA {built_for(version, engine)}"
-        return Finding("engines", "problem", f"{text}: {reason}", remedy)
+        return Finding("engines", "problem", f"{text}: {reason}", _driver_for(version, engine))
     if Version(version.public) > Version(newest):  # a build of that release is no newer one
         text, state = f"{text}: newer than {newest}, the newest known here", "note"
     return Finding("engines", state, text)
+
+
+def _driver_for(version: Version, engine: Engine) -> str:
+    built = built_for(version, engine)
+    needs = engine.install.cuda if engine.install else []
+    first = next((need.driver for need in needs if need.cuda == built), None)
+    least = f", {first} or later" if first else ""
+    return f"install an NVIDIA driver that runs CUDA {built}{least}"
 
 
 def _too_new_for_driver(version: Version, engine: Engine, hardware: Hardware | None) -> str | None:

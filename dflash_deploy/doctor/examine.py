@@ -27,6 +27,7 @@ from dflash_deploy.doctor.finding import Area, Finding, plain
 from dflash_deploy.doctor.gather import Answer, gather
 from dflash_deploy.doctor.verdict import Verdict, Way, verdict, ways
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.hub.endpoint import without_password
 from dflash_deploy.registry import Registry
 from dflash_deploy.schema import EngineName
 
@@ -126,7 +127,7 @@ def _gpu(answer: Answer[Hardware]) -> Iterator[Finding]:
 
 def _hub(facts: Facts, environment: Mapping[str, str]) -> Iterator[Finding]:
     """A name server that is silent is a hub that cannot be reached."""
-    endpoint = hub.without_password(environment.get("HF_ENDPOINT") or "https://huggingface.co")
+    endpoint = without_password(environment.get("HF_ENDPOINT") or "https://huggingface.co")
     silent = hub.Hub(endpoint, "unreachable", detail=facts.hub.why)
     cached = facts.disk.value.cached if facts.disk.value else 0
     yield from hub.findings(facts.hub.value or silent, cached=cached)

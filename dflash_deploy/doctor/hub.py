@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
 from dflash_deploy.doctor.disk import models
 from dflash_deploy.doctor.finding import Finding, State, plain
 from dflash_deploy.hub import trouble
+from dflash_deploy.hub.endpoint import without_password
 
 if TYPE_CHECKING:
     import httpx
@@ -80,12 +80,6 @@ def _asked(endpoint: str, token: str | None) -> Hub:
         ahead = _distrusted_clock(constants.ENDPOINT)
         return Hub(endpoint, "untrusted", skew=ahead, detail=said)
     return understood(answer, endpoint, with_token=bool(token))
-
-
-def without_password(endpoint: str) -> str:
-    """An address may carry one."""
-    parts = urlsplit(endpoint)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _distrusted_clock(endpoint: str) -> float | None:

@@ -44,7 +44,7 @@ CAUSES = (
     Cause(
         "invalid peer certificate|UnknownIssuer",
         "the package index has a certificate that is not trusted",
-        "UV_SYSTEM_CERTS=1, then again",
+        "export UV_SYSTEM_CERTS=1, then the same command again",
     ),
     Cause(
         r"\b40[137]\b",

@@ -10,7 +10,7 @@ from pathlib import Path
 from dflash_deploy.errors import DownloadError, Interrupted
 from dflash_deploy.hub import cache, disk, trouble
 from dflash_deploy.hub.cache import Cached
-from dflash_deploy.hub.endpoint import check_endpoint
+from dflash_deploy.hub.endpoint import check_endpoint, check_home
 from dflash_deploy.hub.patience import Patience
 from dflash_deploy.hub.progress import Progress
 from dflash_deploy.hub.receive import Link
@@ -40,6 +40,7 @@ class Pull:
 def here(command: str, on_wait: Callable[[str], None]) -> Pull:
     """Into the cache and from the hub that HF_HOME, HF_HUB_CACHE and HF_ENDPOINT name."""
     check_endpoint()
+    check_home()
     from huggingface_hub import constants
     from huggingface_hub.utils import logging
 

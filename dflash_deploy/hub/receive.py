@@ -74,6 +74,7 @@ class Reception:
         self.hash = file.hasher()
         self.persistence = link.persistence(file.path)
         self.counted = 0
+        """The furthest point at which headway was counted: what comes again is none."""
 
     def into(self, part: Path) -> bool:
         """Bring the partial file to its full size; whether it then is what the hub lists."""
@@ -97,7 +98,7 @@ class Reception:
 
     def restart(self, out: FileIO) -> None:
         out.truncate(0)
-        self.at, self.counted, self.hash = 0, 0, self.file.hasher()
+        self.at, self.hash = 0, self.file.hasher()
         self.on_bytes(0)
 
     def request(self, out: FileIO) -> None:
@@ -117,6 +118,8 @@ class Reception:
                     return
         if self.at == before:
             raise Passing("the answer was empty")
+        if self.at < end:
+            raise Passing(f"the answer ended {end - self.at} bytes early")
 
     def timely(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """The same, until they come slower than a connection that works."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dflash_deploy.errors import DownloadError
-from dflash_deploy.hub.endpoint import check_endpoint
+from dflash_deploy.hub.endpoint import check_endpoint, check_home
 from dflash_deploy.hub.sources import Phase, WeightsSource
 from dflash_deploy.hub.trouble import ANSWER_TIMEOUT, disk_errors, offline, refused, unreachable
 
@@ -20,6 +20,7 @@ def from_hub(
 ) -> Path:
     """A snapshot in huggingface_hub's cache, resumed where it was left; HF_* are honoured."""
     check_endpoint()
+    check_home()
     import httpx
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -37,6 +38,7 @@ def from_hub(
                     allow_patterns=list(allow),
                     ignore_patterns=list(IGNORE),
                     etag_timeout=ANSWER_TIMEOUT,
+                    local_files_only=not (offline() or answers(weights)),
                 )
         except HfHubHTTPError as error:
             raise refused(weights, error) from error
@@ -49,6 +51,20 @@ def from_hub(
         else:
             return Path(found)
     raise AssertionError("the loop returns or raises")
+
+
+def answers(weights: WeightsSource) -> bool:
+    """Whether the hub answers at all. `snapshot_download` asks it without a limit of time, and a
+    network that takes a question and never answers would keep it for ever.
+    """
+    import httpx
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().repo_info(weights.id, revision=weights.revision, timeout=ANSWER_TIMEOUT)
+    except httpx.TransportError:
+        return False
+    return True
 
 
 def small_files(repository: str, names: Sequence[str], on_phase: Phase) -> tuple[Path, str]:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dflash_deploy.errors import DFlashError, DownloadError
-from dflash_deploy.hub.endpoint import DEFAULT
+from dflash_deploy.hub.endpoint import DEFAULT, without_password
 from dflash_deploy.hub.sources import WeightsSource
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
 
 ANSWER_TIMEOUT = 10.0
+VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 """Seconds the hub gets to answer."""
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # the hub client's own errors are OSErrors as well, but without a number
@@ -43,13 +44,13 @@ def refused(weights: WeightsSource, error: HfHubHTTPError) -> DownloadError:
     if isinstance(error, RepositoryNotFoundError):
         return DownloadError(
             f"{weights.id} does not exist on the hub, or is private",
-            hint="`hf auth login`, if you have access to it",
+            hint=f"{another_token()}, if you have access to it",
         )
     if status in (401, 403):
         return DownloadError(
             f"the hub refused {token_source() or 'a request without a token'} ({status})"
             f" for {weights.id}",
-            hint="hf auth login",
+            hint=another_token(),
             detail=error.response.headers.get("X-Error-Message"),
         )
     return DownloadError(
@@ -76,13 +77,19 @@ def gated(repository: str, *, said: str | None = None) -> DownloadError:
     )
 
 
+def another_token() -> str:
+    """A variable goes before what `hf auth login` writes."""
+    said = [name for name in VARIABLES if os.environ.get(name, "").strip()]
+    return f"unset {' '.join(said)} && hf auth login" if said else "hf auth login"
+
+
 def token_source() -> str | None:
     """Where the token comes from that the client sends; never the token."""
     from huggingface_hub import constants, get_token
 
     if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN or not get_token():
         return None
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+    for name in VARIABLES:
         if os.environ.get(name, "").strip():
             return f"the token in {name}"
     return f"the token in {constants.HF_TOKEN_PATH}"
@@ -94,7 +101,7 @@ def unreachable(weights: WeightsSource, error: Exception) -> DownloadError:
             f"{weights.id} is not complete in the local cache, and HF_HUB_OFFLINE is set",
             hint="unset HF_HUB_OFFLINE, then the same command again",
         )
-    endpoint = os.environ.get("HF_ENDPOINT") or DEFAULT
+    endpoint = without_password(os.environ.get("HF_ENDPOINT") or DEFAULT)
     return DownloadError(
         f"the hub at {endpoint} cannot be reached, and {weights.id} is not in the local cache",
         hint="check the network or proxy, or set HF_ENDPOINT to a mirror",
@@ -122,7 +129,7 @@ def transfer_errors(names: str, endpoint: str, folder: Path | None = None) -> It
     except httpx.HTTPError as error:
         raise DownloadError(
             f"{names}: {said(error)}, each time; what came is kept",
-            hint=f"check the network, or HF_ENDPOINT ({endpoint}): {again}",
+            hint=f"check the network, or HF_ENDPOINT ({without_password(endpoint)}): {again}",
             detail=str(error) or type(error).__name__,
         ) from error
 

@@ -298,7 +298,9 @@ def test_the_hubs_refusals_are_told_from_each_other(hub, monkeypatch):
 def test_an_address_that_is_none_is_called_that(bare):
     bad = {"HF_ENDPOINT": "https://[hub", "HF_HUB_OFFLINE": "0"}
     refused = bare.run("registry", "add", "org/small", "--target", "qwen3-8b", env=bad)
-    assert (refused.code, "HF_ENDPOINT is no http or https address" in refused.err) == (2, True), refused.err
+    assert (refused.code, "HF_ENDPOINT is no http or https address" in refused.err) == (2, True), (
+        refused.err
+    )
 
 
 def test_a_config_that_is_none_is_called_that(hub, monkeypatch):

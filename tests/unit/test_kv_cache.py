@@ -12,6 +12,7 @@ import pytest
 
 from dflash_deploy.kv_cache import BLOCK, layout
 from dflash_deploy.registry import load
+from dflash_deploy.schema import Layers
 
 REGISTRY = load(user=False)
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
@@ -75,3 +76,11 @@ def test_a_page_holds_a_recurrent_state_with_the_drafted_tokens(seen) -> None:
     pool = layout(entry.target.layers, entry.model.drafts[0].layers, ranks=1, element=2,
                   drafted=seen["draft_tokens"])  # fmt: skip
     assert pool.groups[0][0].tokens == seen["page_tokens"]
+
+
+def test_recurrent_layers_alone_have_pages_of_their_own() -> None:
+    only = [Layers(kind="linear", count=36, state_bytes=2**63 - 1)]
+    pool = layout(
+        only, [Layers(kind="full", count=5, kv_heads=8, head_dim=128)], ranks=1, element=2
+    )
+    assert pool.block_bytes > 0

@@ -158,3 +158,19 @@ def test_copies_of_the_model_want_cards(engine, flag):
     with pytest.raises(Unsupported, match="needs 2 cards, and there is only 1 x H100"):
         planned(engine, flag, "2", gpu="H100")
     assert planned(engine, flag, "2", gpu="H100:2").argv[-2:] == (flag, "2")
+
+
+@pytest.mark.parametrize("share", ["1.5", "abc", "0", "inf", "nan", "-0.5"])
+@pytest.mark.parametrize(
+    ("engine", "flag"), [("vllm", "--gpu-memory-utilization"), ("sglang", "--mem-fraction-static")]
+)
+def test_a_share_of_the_card_is_a_share(engine, flag, share) -> None:
+    with pytest.raises(UsageError, match="a share of the card's memory"):
+        planned(engine, f"{flag}={share}")
+
+
+def test_our_option_and_the_engines_do_not_contradict_each_other() -> None:
+    request = Request(model="qwen3-8b", engine="vllm", kv_dtype="fp8",
+                      engine_args=("--kv-cache-dtype", "bfloat16"))  # fmt: skip
+    with pytest.raises(UsageError, match="which of them"):
+        make_plan(REGISTRY, request, Hardware())

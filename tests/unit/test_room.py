@@ -165,3 +165,39 @@ def test_the_users_share_is_never_dropped() -> None:
     with pytest.raises(DoesNotFit) as stopped:
         make_plan(REGISTRY, request, parse("H100", REGISTRY.gpus))
     assert (stopped.value.exit_code, stopped.value.code) == (4, "unsupported")
+
+
+def ways(*words: str, model: str = "qwen3-8b", gpu: str | Hardware = "H100", **asked) -> list[str]:
+    with pytest.raises(DoesNotFit) as stopped:
+        planned(model, gpu, *words, **asked)
+    return [stopped.value.hint, *(stopped.value.detail or "").splitlines()]
+
+
+def test_more_cards_are_said_with_all_they_need() -> None:
+    assert ways(model="laguna-xs-2.1", gpu="L40S", tensor_parallel=1) == [
+        "--gpu L40S:2 --tensor-parallel 2"]  # fmt: skip
+    assert ways(tensor_parallel=3) == ["--tensor-parallel 1"]
+
+
+def test_a_way_that_a_rule_refuses_is_none() -> None:
+    said = ways(model="gemma-4-31b", gpu="A100-40:2", context=32768)
+    assert not [way for way in said if "fp8" in way]  # triton_attn reads none on Ampere
+    assert not [way for way in ways(model="qwen3.5-397b", gpu="A10G") if "--gpu" in way]
+
+
+def test_a_small_share_of_the_card_is_the_first_thing_to_change() -> None:
+    first, *_ = ways("--gpu-memory-utilization", "0.1")
+    assert first == "leave the share of memory after `--` to the engine"
+
+
+@pytest.mark.parametrize(
+    "cards",
+    [
+        (Card("RTX-4090", "ada", 24), Card("H100", "hopper", 80)),
+        (Card("NVIDIA X900", None, 24),),
+        (Card("H100", "hopper", 36, mig="3g.40gb"),),
+    ],
+)
+def test_cards_without_a_name_of_their_own_are_not_multiplied(cards) -> None:
+    said = ways(model="qwen3.5-27b", gpu=Hardware(cards, "found"))
+    assert not [way for way in said if "--gpu" in way]

@@ -50,7 +50,10 @@ def test_a_release_nobody_knows_yet_may():
 
 def test_binaries_newer_than_the_driver_are_told_apart_by_their_tag():
     state, text, remedy = judged(vllm("0.33.0"), OLD_DRIVER, ready=())
-    assert (state, remedy) == ("problem", "install an NVIDIA driver that runs CUDA 13.0")
+    assert (state, remedy) == (
+        "problem",
+        "install an NVIDIA driver that runs CUDA 13.0, 580.65.06 or later",
+    )
     assert text.endswith("it is built for CUDA 13.0, and the driver runs 12.2")
     assert judged(vllm("0.33.0+cu129"), OLD_DRIVER)[0] == "ok"
 
@@ -121,3 +124,13 @@ def test_a_broken_one_is_told_with_where_it_is(data, tmp_path):
     (found,) = engines.read("vllm", KNOWN["vllm"])
     assert found.executable == str(broken)
     assert "is broken: no such module" in found.problem
+
+
+def test_an_engine_that_the_driver_could_not_run_is_not_recommended():
+    state, remedy = (
+        judged(MISSING, OLD_DRIVER, ready=())[:1][0],
+        judged(MISSING, OLD_DRIVER, ready=())[-1],
+    )
+    assert state == "problem"
+    assert "dflash engine install" not in str(remedy)
+    assert "580.65.06" in str(remedy)

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from dflash_deploy.errors import UsageError
-from dflash_deploy.hub.endpoint import DEFAULT, check_endpoint
+from dflash_deploy.errors import DownloadError, UsageError
+from dflash_deploy.hub.endpoint import DEFAULT, check_endpoint, check_home, without_password
 
 
 @pytest.mark.parametrize("said", ["https://hf-mirror.example", "http://127.0.0.1:8080/hub"])
@@ -33,3 +33,17 @@ def test_what_is_no_address_is_a_usage_error(monkeypatch, said) -> None:
     with pytest.raises(UsageError, match="no http or https address") as stopped:
         check_endpoint()
     assert stopped.value.hint.startswith("unset HF_ENDPOINT")
+
+
+def test_a_password_in_it_is_not_shown() -> None:
+    assert without_password("http://me:secret@a.example:1/x") == "http://a.example:1/x"
+
+
+def test_a_home_that_is_no_folder_is_told(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "new" / "folder"))
+    check_home()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "file" / "x"))
+    with pytest.raises(DownloadError, match="file is no folder") as stopped:
+        check_home()
+    assert stopped.value.hint.startswith("unset HF_HOME")

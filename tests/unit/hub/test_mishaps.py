@@ -56,6 +56,7 @@ def test_what_passes_is_outlasted(pull: Pull, fake: Hub, mishap: str, said: list
 
 LASTING = {
     "a broken line": ([Fault("/cdn/", "cut", times=99)], "the connection broke, each time"),
+    "a login page": ([Fault("/cdn/", "garbage", times=10**9)], "bytes early, each time"),
     "a dead CDN": ([Fault("/cdn/", "status", 503, times=99)], "answered 503, each time"),
     "links that expire": ([Fault("/cdn/", "status", 403, times=99)], "has expired"),
     "wrong bytes": ([Fault("/cdn/", "wrong", times=99)], "came damaged twice"),
