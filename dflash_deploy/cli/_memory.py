@@ -13,7 +13,7 @@ from dflash_deploy.schema import EngineName
 def show_memory(
     registry: Registry, model: str, engine: EngineName | None, gpu: str | None, *, json: bool
 ) -> None:
-    cards = hardware.parse(gpu, registry.gpus) if gpu else hardware.probe(registry.gpus)
+    cards = hardware.parse(gpu, registry.gpus) if gpu is not None else hardware.probe(registry.gpus)
     if not cards.cards:
         raise UsageError(
             "no GPU was found: which one is meant?", hint=f"dflash show {model} --memory --gpu H100"

@@ -74,7 +74,7 @@ def converted_path(registry: Registry, wanted: Wanted) -> str | None:
 
 
 def cards(registry: Registry, wanted: Wanted, request: Request) -> Hardware:
-    if wanted.gpu:
+    if wanted.gpu is not None:
         return hardware.parse(wanted.gpu, registry.gpus)
     if request.engine == "transformers":
         return Hardware()  # the embedded engine runs anywhere

@@ -45,7 +45,7 @@ def explain(
     if (file is None) == (not words):
         raise UsageError("one command, or one --file", hint="dflash explain -- vllm serve ...")
     commands = from_text(_text(file)) if file is not None else from_argv(words or [])
-    cards = hardware.parse(gpu, known.gpus) if gpu else hardware.probe(known.gpus)
+    cards = hardware.parse(gpu, known.gpus) if gpu is not None else hardware.probe(known.gpus)
     made = reports(commands, known, engine_version, cards)
     if not made:
         raise UsageError(

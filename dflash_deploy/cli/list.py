@@ -33,11 +33,11 @@ def list_models(
     wanted: EngineName | None = engine.value if engine else None
     entries = known.entries.values()
     found = sorted((each for each in entries if matches(each, query, wanted)), key=order)
-    if fits or gpu:
+    if fits or gpu is not None:
         from dflash_deploy import hardware
         from dflash_deploy.fits import fitting
 
-        cards = hardware.parse(gpu, known.gpus) if gpu else hardware.probe(known.gpus)
+        cards = hardware.parse(gpu, known.gpus) if gpu is not None else hardware.probe(known.gpus)
         _fitting([*fitting(known, found, cards, wanted)], cards, json=json)
         return
     if json:
