@@ -26,6 +26,8 @@ def budget_is_too_small(at: Situation) -> bool:
     """
     k = (at.block_size or 1) - 1
     tokens, requests = _budget(at)
+    if at.number("batched_tokens") and at.number("concurrency") and tokens < requests:
+        return True  # on any release
     if at.version < _BEFORE_0_28:
         return tokens - (k - 1) * requests <= 0
     return tokens <= (k if at.version < _BEFORE_0_33 else k + 1)
@@ -75,6 +77,13 @@ def draft_heads_do_not_divide(at: Situation) -> bool:
     return False
 
 
+def dp_attention_does_not_divide(at: Situation) -> bool:
+    """SGLang: ranks divide by the copies of the attention. Source: 0.5.23 parallel_hook.py."""
+    copies = at.number("--attn-dp-size") or (
+        at.number("data_parallel") if "dp_attention" in at.settings else None)  # fmt: skip
+    return bool(copies and at.tensor_parallel % copies)
+
+
 def draft_is_in_several_groups(at: Situation) -> bool:
     """Whether vLLM's cache puts the draft's layers into more than one group.
 
@@ -120,12 +129,17 @@ def schedule_is_malformed(at: Situation) -> bool:
 
 def track_interval_is_below_block(at: Situation) -> bool:
     interval = at.number("--mamba-track-interval")
-    return bool(interval and at.block_size and interval < at.block_size)
+    if interval is None:
+        return False
+    page = at.number("--page-size") or (64 if at.architecture == "blackwell" else 1)
+    return interval % page > 0 or bool(at.block_size and interval < at.block_size)
 
 
 def draft_window_is_below_block(at: Situation) -> bool:
+    if "draft_window" not in at.settings:
+        return False
     window = at.number("draft_window")
-    return bool(window and at.block_size and window < at.block_size)
+    return not window or bool(at.block_size and window < at.block_size)
 
 
 def thinking_is_not_as_trained(at: Situation) -> bool:
@@ -139,6 +153,7 @@ CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "block-sizes-differ": block_sizes_differ,
     "context-above-draft": context_is_above_draft,
     "draft-heads-not-divisible": draft_heads_do_not_divide,
+    "dp-attention-ranks": dp_attention_does_not_divide,
     "draft-in-several-groups": draft_is_in_several_groups,
     "draft-ranks": draft_ranks_are_neither,
     "draft-window-below-block": draft_window_is_below_block,

@@ -16,6 +16,7 @@ Check = Literal[
     "block-sizes-differ",
     "context-above-draft",
     "draft-heads-not-divisible",
+    "dp-attention-ranks",
     "draft-in-several-groups",
     "draft-ranks",
     "draft-window-below-block",
@@ -78,7 +79,11 @@ class RuleWhen(Struct, frozen=True, kw_only=True):
     architecture: list[Architecture] | None = None
     targets: list[str] | None = None
     """Classes of the target: `architectures` in its config.json."""
+    targets_except: list[str] | None = None
+    """Every class but these."""
     target_layers: Literal["linear", "mla", "sliding"] | None = None
+    target_mla: bool | None = None
+    """Whether its layers keep a latent (MLA) or heads of their own."""
     draft_kind: Kind | None = None
     draft_layers: list[Literal["full", "sliding", "mixed"]] | None = None
     """All full, all sliding, or both kinds."""

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
-from dflash_deploy.flag_tables import Given, flag_table, parse
+from dflash_deploy.flag_tables import FlagTable, Given, first_with, flag_table, parse, tables
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.json_options import SPECULATION, keys
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
-from dflash_deploy.schema import Draft, KvDtype, Weights
+from dflash_deploy.schema import Draft, EngineName, KvDtype, Recipe, Weights
 from dflash_deploy.situation import Situation, flag_for
 from dflash_deploy.validate import problems
 
+CODE_FROM_ELSEWHERE = frozenset(
+    {"--code-revision", "--speculative-config.code_revision", "--tokenizer", "--tokenizer-path",
+     "--tokenizer-revision"}
+)  # fmt: skip
+"""With consent to run code: what would run other code than that of the pinned commits."""
+SECRETS = {
+    "--api-key": "export DFLASH_API_KEY=...", "--admin-api-key": "export DFLASH_API_KEY=...",
+    "--hf-token": "export HF_TOKEN=...",
+}  # fmt: skip
 COMMIT = re.compile(r"[0-9a-f]{40}")
 OWN_OPTIONS = {
     "host": "--host",
@@ -38,6 +48,10 @@ OWN_OPTIONS = {
     "context": "--context",
     "concurrency": "--concurrency",
     "remote_code": "--trust-remote-code, for a target that needs it",
+    "--uds": "--host and --port",
+    "--headless": "--host and --port",
+    "--grpc-mode": "--host and --port",
+    "--disable-log-stats": "the acceptance check, which reads the counters",
     "--spec-method": "--block-size",
     "--spec-model": "an overlay entry with that draft",
     "--spec-tokens": "--block-size",
@@ -65,8 +79,9 @@ def check_servable(entry: Entry, named: Draft | None) -> None:
 
 
 def check_remote_code(
-    entry: Entry, draft: Draft, weights: Weights, request: Request, engine: Engine, at: Version
-) -> None:
+    entry: Entry, draft: Draft, weights: Weights, request: Request, engine: Engine, at: Version,
+    words: Mapping[str, tuple[str, ...]],
+) -> None:  # fmt: skip
     """Consent is for code at a commit, and the engines extend it to the draft's repository."""
     if entry.target.remote_code != "required":
         return
@@ -76,6 +91,12 @@ def check_remote_code(
             hint=f"read it on the hub, and that of {draft.id}, for which it holds as well; then say"
             " the same command with --trust-remote-code",
         )
+    for option in CODE_FROM_ELSEWHERE & words.keys():
+        if not COMMIT.fullmatch("".join(words[option])):
+            raise Unsupported(
+                f"{option} brings code from elsewhere beside the code you agree to",
+                hint=f"leave {option} out",
+            )
     repositories = [(draft.id, draft.revision, "draft_revision")]
     if request.target_path is None:
         repositories.insert(0, (entry.id, weights.revision, "revision"))
@@ -100,10 +121,10 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
     for item in parse(table, request.engine_args):
         if item.flag is None:
             continue
-        if item.flag in ("--api-key", "--admin-api-key"):
+        if item.flag in SECRETS:
             raise UsageError(
                 "a key on a command line is there for everybody to see",
-                hint="export DFLASH_API_KEY=..., without --api-key",
+                hint=f"{SECRETS[item.flag]}, without {item.flag}",
             )
         for option in _options(item):
             setting = meanings.get(option, option)
@@ -114,7 +135,7 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
                     f"{option} after `--` would contradict the plan",
                     hint=f"{own}, before the `--`",
                 )
-            if table is not None and table.version == str(version) and not item.knows(option):
+            if table is not None and not item.knows(option) and _known_here(table, version, option):
                 raise UsageError(
                     f"{engine.distribution} {version} has no option {option}",
                     hint=f"dflash explain --engine-version {version} --"
@@ -133,11 +154,33 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
             )
 
 
+def _known_here(table: FlagTable, version: Version, option: str) -> bool:
+    """Whether what this table lacks is no option: of a release between two tables, if neither has
+    it; nobody can say of one beyond the newest.
+    """
+    newest = Version(tables(table.engine)[-1].version)
+    return table.version == str(version) or (
+        version < newest and first_with(table.engine, option) is None
+    )
+
+
 def _is_share(word: str) -> bool:
     try:
         return 0 < float(word) <= 1
     except ValueError:
         return False
+
+
+def check_recipe_flags(engine: Engine, name: EngineName, version: Version, recipe: Recipe) -> None:
+    """What a recipe says in the engine's words, its parser takes: overlays may be wrong."""
+    for item in parse(flag_table(name, version), recipe.flags):
+        wrong = "not among its choices" if item.choices else "" if item.known else "no option"
+        if wrong:
+            raise Unsupported(
+                f"recipe {recipe.name}: {item.as_written} {' '.join(item.words)} is {wrong} of"
+                f" {engine.distribution} {version}",
+                hint="dflash registry check",
+            )
 
 
 def check_kv_dtype(request: Request, said: KvDtype) -> None:

@@ -34,6 +34,7 @@ from dflash_deploy.refuse import (
     check_engine_args,
     check_foreign,
     check_kv_dtype,
+    check_recipe_flags,
     check_remote_code,
     check_servable,
     refuse,
@@ -64,7 +65,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     entry, engine, version, request = need.entry, need.engine, need.version, need.request
     recipe, draft, weights = need.recipe, need.draft, need.weights
     room, rooms = choose_room(need)
-    check_remote_code(entry, draft, weights, request, engine, version)
+    check_remote_code(entry, draft, weights, request, engine, version, need.words)
     at = situation(need, room)
     found = findings(at)
     refuse(found, engine, version)
@@ -105,6 +106,7 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
         request = replace(request, kv_dtype=dtype)
     thinking, mode = choose_thinking(entry, wanted, words)
     recipe, rejected = choose_recipe(entry, request, version, hardware, thinking, wanted)
+    check_recipe_flags(engine, request.engine, version, recipe)
     draft = at_commit(entry.draft(recipe.draft), words.get("draft_revision"))
     weights, source = choose_weights(entry, request)
     block_size, block = choose_block_size(draft, recipe, request)

@@ -139,7 +139,12 @@ def holds(when: RuleWhen, at: Situation) -> bool:
 def _about_target(when: RuleWhen, target: Target | None) -> bool:
     if when.targets is not None and (target is None or target.architecture not in when.targets):
         return False
+    others = when.targets_except
+    if others is not None and (target is None or target.architecture in others):
+        return False
     kinds = {layers.kind for layers in target.layers} if target else set()
+    if when.target_mla is not None and (not kinds or ("mla" in kinds) != when.target_mla):
+        return False
     return when.target_layers is None or when.target_layers in kinds
 
 

@@ -5,6 +5,7 @@ It is made from a resolution, or read off somebody's command line; the rules can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from dflash_deploy.flag_tables import Given, flag_table, json_object, parse
 from dflash_deploy.reach import within
 from dflash_deploy.schema import Architecture, Draft, EngineName, KvDtype, Target, Thinking
 
+_COUNT = re.compile(r"(\d{1,18}(?:\.\d{1,6}(?=[kmgKMG]))?)([kmgKMG]?)")
+_SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 _KV: dict[str, KvDtype] = {
     "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "bf16": "bf16",
 }  # fmt: skip
@@ -48,7 +51,13 @@ class Situation:
 
     def number(self, setting: str) -> int | None:
         words = self.settings.get(setting, ())
-        return int(words[0]) if len(words) == 1 and words[0].isdecimal() else None
+        return counted(words[0]) if len(words) == 1 else None
+
+
+def counted(word: str) -> int | None:
+    """A count as it is written; vLLM reads `32k` and `32K` too. None for anything else."""
+    found = _COUNT.fullmatch(word)
+    return int(float(found[1]) * _SCALES[found[2]]) if found else None
 
 
 def settings_of(

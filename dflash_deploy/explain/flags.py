@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
+from dflash_deploy.explain.code import RUNS_CODE
 from dflash_deploy.explain.config_keys import backend_named, judge_keys, method
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.pair import judge_draft
@@ -134,6 +135,13 @@ def _remote_code(given: Given, seen: Seen) -> Judged | None:
                   " that you have read")  # fmt: skip
 
 
+def _runs_code(given: Given, _: Seen) -> Judged | None:
+    if given.flag not in RUNS_CODE:
+        return None
+    return Judged(as_part(given), "note", "may run code that it names, or reads it from elsewhere:"
+                  " left out, add it yourself if it is yours")  # fmt: skip
+
+
 def _default(given: Given, seen: Seen) -> Judged | None:
     defaults = _DEFAULTS.get((seen.serving.name, given.flag or ""), ())
     unneeded = bool(given.words) and set(given.words) <= set(defaults)
@@ -173,5 +181,5 @@ def _address(given: Given, seen: Seen) -> Judged | None:
                   " asked for: export DFLASH_API_KEY=...")  # fmt: skip
 
 
-_CHECKS = (_word, _secret, _unknown, _choice, _count, _draft, _remote_code, _default, _backend,
-           _budget, _names, _address)  # fmt: skip
+_CHECKS = (_word, _secret, _unknown, _choice, _count, _draft, _remote_code, _runs_code, _default,
+           _backend, _budget, _names, _address)  # fmt: skip

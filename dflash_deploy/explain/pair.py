@@ -41,6 +41,14 @@ def missing(serving: Serving) -> Iterator[Judged]:
                      " pin the one that the figures are for")  # fmt: skip
     yield from _thinking(serving)
     yield from _parsers(serving)
+    yield from _consent(serving)
+
+
+def _consent(serving: Serving) -> Iterator[Judged]:
+    entry = serving.entry
+    if entry and entry.target.remote_code == "required" and "remote_code" not in serving.settings:
+        yield Judged("--trust-remote-code", "missing", "the target runs Python code of its"
+                     " repository: read it at the commit below before you agree")  # fmt: skip
 
 
 def _vllm(serving: Serving) -> Iterator[Judged]:

@@ -11,6 +11,7 @@ from packaging.version import Version
 from dflash_deploy import json_options
 from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError
 from dflash_deploy.explain import speculation
+from dflash_deploy.explain.code import RUNS_CODE
 from dflash_deploy.explain.judge import planned
 from dflash_deploy.explain.ruled import spoken_of
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
@@ -25,6 +26,14 @@ from dflash_deploy.schema import EngineName
 from dflash_deploy.situation import flag_for
 
 API_KEY_ENV = "DFLASH_API_KEY"
+_PLANNED = frozenset(
+    {"served_names", "host", "port", "revision", "speculation", "tensor_parallel", "context",
+     "concurrency", "batched_tokens", "attention_backend", "kv_dtype", "memory_fraction",
+     "template_defaults", "reasoning_parser", "auto_tool_choice", "tool_parser", "remote_code",
+     "model", "algorithm", "draft", "draft_revision", "block_size", "draft_attention_backend",
+     "graph_batch", "metrics", "config_file"}
+)  # fmt: skip
+"""Settings that every plan decides."""
 _OTHERWISE_SAID = frozenset(
     {"--model", "--trust-remote-code", "--dtype", "--config", "--speculative-dflash-block-size",
      "--speculative-eagle-topk", "--speculative-num-steps", "--spec-method", "--spec-model",
@@ -138,9 +147,10 @@ def _asks_for_key(serving: Serving) -> bool:
 
 def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
     """Options of the user's own that no plan decides, if this release knows them."""
-    decided = {spelling.flag for spelling in serving.engine.spellings} | _OTHERWISE_SAID
     for given in serving.given:
-        if given.flag is None or not given.known or given.flag in decided | refused:
+        if given.flag is None or not given.known or given.flag in _OTHERWISE_SAID | RUNS_CODE:
+            continue
+        if serving.meaning(given.flag) in _PLANNED | refused:
             continue
         if not is_secret_option(given.flag) and _is_right(given):
             yield _written(given)

@@ -21,6 +21,7 @@ _OF_CHECK: dict[Check, str] = {
     "block-above-trained": "block_size",
     "context-above-draft": "context",
     "draft-heads-not-divisible": "tensor_parallel",
+    "dp-attention-ranks": "dp_attention",
     "draft-window-below-block": "draft_window",
     "draft-ranks": "--speculative-config.draft_tensor_parallel_size",
     "lora-budget": "batched_tokens",

@@ -20,11 +20,8 @@ from dflash_deploy.hardware import Hardware
 from dflash_deploy.reach import within
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.schema import Draft, EngineName, KvDtype, Thinking
-from dflash_deploy.situation import Situation, by_meaning, said_kv_dtype, said_thinking
+from dflash_deploy.situation import Situation, by_meaning, counted, said_kv_dtype, said_thinking
 
-_COUNT = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kmgKMG])")
-_SCALES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-"""vLLM's own reading of `32k` and `32K`."""
 _COUNTED = frozenset({"context", "batched_tokens"})
 _ENDLESS = re.compile(r"\d{19,}")
 
@@ -196,5 +193,5 @@ def _without_shell(argv: Iterable[str]) -> list[str]:
 
 
 def _counted(word: str) -> str:
-    found = _COUNT.fullmatch(word)
-    return str(int(float(found[1]) * _SCALES[found[2]])) if found else word
+    count = counted(word)
+    return word if count is None else str(count)

@@ -13,7 +13,8 @@ from dflash_deploy.json_options import SPECULATION
 _SHORT = {
     "--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens",
 }  # fmt: skip
-PLANNED = frozenset({"method", "model", "num_speculative_tokens", "revision", "attention_backend"})
+PLANNED = frozenset({"method", "model", "num_speculative_tokens", "revision", "attention_backend",
+                     "code_revision"})  # fmt: skip
 """Keys that a plan decides, or says in its own way."""
 
 

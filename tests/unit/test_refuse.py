@@ -174,3 +174,45 @@ def test_our_option_and_the_engines_do_not_contradict_each_other() -> None:
                       engine_args=("--kv-cache-dtype", "bfloat16"))  # fmt: skip
     with pytest.raises(UsageError, match="which of them"):
         make_plan(REGISTRY, request, Hardware())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--code-revision", "main"), ("-sc.code_revision", "main"), ("--tokenizer", "evil/tok")],
+)
+def test_with_remote_code_nothing_brings_other_code(words) -> None:
+    request = Request(model="kimi-k2.5", engine="vllm", trust_remote_code=True, engine_args=words)
+    with pytest.raises(Unsupported, match="brings code from elsewhere"):
+        make_plan(REGISTRY, request, Hardware())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--config", "x.yaml"), "would contradict"),
+        (("--uds", "/tmp/x"), "would contradict"),
+        (("--disable-log-stats",), "would contradict"),
+        (("--hf-token", "hf_x"), "everybody to see"),
+    ],
+)
+def test_what_would_take_the_server_out_of_our_hands(words, said) -> None:
+    with pytest.raises(UsageError, match=said) as refusal:
+        planned("vllm", *words)
+    assert "hf_x" not in f"{refusal.value} {refusal.value.hint}"
+
+
+def test_an_option_that_no_release_around_knows_is_refused() -> None:
+    with pytest.raises(UsageError, match="no option --bogus-flag"):
+        planned("vllm", "--bogus-flag", version="0.26.1")
+
+
+def test_a_recipe_from_elsewhere_says_nothing_that_the_parser_refuses(tmp_path) -> None:
+    path = tmp_path / "models" / "own" / "x.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "extends: Qwen/Qwen3-8B\nrecipes:\n"
+        "  - {name: own, when: {engine: vllm}, flags: [--dtype=nope], why: mine, source: me}\n"
+    )
+    request = Request(model="qwen3-8b", engine="vllm")
+    with pytest.raises(Unsupported, match="recipe own: --dtype nope is not among its choices"):
+        make_plan(load(tmp_path, user=False), request, Hardware())

@@ -379,3 +379,90 @@ def test_triton_reads_no_fp8_cache_on_ampere(registry, target, settings, rule) -
     assert rule not in at("ada")
     assert rule not in at("ampere", "bf16")
     assert "gemma-fp8" not in at("ampere")
+
+
+def refused(registry: Registry, engine: str = "vllm", version: str = "0.33.0", **given) -> set[str]:
+    return ids(situation(registry, engine, version, **given), "refuse")
+
+
+def test_pipeline_stages_are_for_the_classes_that_hand_their_states_on(registry) -> None:
+    said = {"pipeline_parallel": ("2",)}
+    minimax = msgspec.structs.replace(TARGET, architecture="MiniMaxM2ForCausalLM")
+    assert "pipeline-parallel-few" not in refused(registry, settings=said)
+    assert "pipeline-parallel-few" in refused(registry, target=minimax, settings=said)
+    assert "pipeline-parallel-few" not in refused(registry, target=None, settings=said)
+
+
+MLA = msgspec.structs.replace(TARGET, layers=[Layers(kind="mla", count=61, latent_dim=576)])
+
+
+@pytest.mark.parametrize(
+    ("given", "backend", "rule"),
+    [
+        ({}, "NOPE", "backend-known"),
+        ({}, "TRITON_MLA", "backend-of-latents"),
+        ({"target": MLA}, "FLASH_ATTN", "backend-of-heads"),
+        ({"architecture": "ampere", "kv_dtype": "fp8"}, "FLASH_ATTN", "backend-fp8"),
+        ({"kv_dtype": "fp8"}, "FLEX_ATTENTION", "backend-fp8-flex"),
+        ({"target": GEMMA, "architecture": "ada"}, "FLASH_ATTN", "backend-head-size"),
+    ],
+)
+def test_the_targets_attention_backend(registry, given, backend, rule) -> None:
+    assert rule in refused(registry, settings={"attention_backend": (backend,)}, **given)
+    assert rule not in refused(registry, settings={"attention_backend": ("TRITON_ATTN",)},
+                               **given | {"target": TARGET})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens", "small"),
+    [
+        ("0.33.0", "32", True),
+        ("0.33.0", "9k", False),
+        ("0.26.0", "0.8k", True),
+        ("0.26.0", "10k", False),
+    ],
+)
+def test_the_budget_of_tokens_holds_a_token_of_every_request(
+    registry, version, tokens, small
+) -> None:
+    said = {"batched_tokens": (tokens,), "concurrency": ("64",)}
+    assert ("batched-tokens" in refused(registry, version=version, settings=said)) == small
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranks", "wrong"),
+    [
+        ({"dp_attention": (), "data_parallel": ("2",)}, 1, True),
+        ({"dp_attention": (), "data_parallel": ("2",)}, 4, False),
+        ({"--attn-dp-size": ("2",)}, 1, True),
+        ({"data_parallel": ("2",)}, 1, False),
+    ],
+)
+def test_copies_of_the_attention_divide_the_ranks(registry, settings, ranks, wrong) -> None:
+    found = refused(registry, "sglang", "0.5.23", tensor_parallel=ranks, settings=settings)
+    assert ("dp-attention-ranks" in found) == wrong
+
+
+@pytest.mark.parametrize(
+    ("settings", "architecture", "rule", "wrong"),
+    [
+        ({"--mamba-track-interval": ("100",)}, "blackwell", "hybrid-track-interval", True),
+        ({"--mamba-track-interval": ("128",)}, "blackwell", "hybrid-track-interval", False),
+        ({"draft_window": ("0",)}, None, "draft-window", True),
+        ({"draft_window": ("-5",)}, None, "draft-window", True),
+        ({"draft_window": ("4096",)}, None, "draft-window", False),
+        ({"--device": ("cpu",)}, None, "on-a-cpu", True),
+        ({"--attn-cp-size": ("2",)}, None, "dp-attention-context-parallel", True),
+        ({"recurrent_state_cache": ("no_buffer",)}, None, "hybrid-no-buffer", True),
+        (
+            {"recurrent_state_cache": ("no_buffer",), "no_prefix_caching": ()},
+            None,
+            "hybrid-no-buffer",
+            False,
+        ),
+    ],
+)
+def test_what_sglang_ends_at_while_it_starts(registry, settings, architecture, rule, wrong) -> None:
+    found = refused(registry, "sglang", "0.5.23", target=HYBRID, architecture=architecture,
+                    settings=settings)  # fmt: skip
+    assert (rule in found) == wrong

@@ -83,3 +83,23 @@ def test_cards_that_are_too_few_are_told_and_the_right_command_takes_more(explai
     assert told.message.startswith("qwen3.5-27b does not fit 4 x RTX-4090: weights 51.0")
     assert report.right.tensor_parallel == 4
     assert not [item for item in explain(command, gpu="H200").findings if item.part == "the cards"]
+
+
+def test_what_no_plan_decides_stays(explain) -> None:
+    text = words(explain(PAIR + "-dp 2 --no-enable-prefix-caching --max-num-seqs 64"))
+    assert "--data-parallel-size 2" in text
+    assert "--no-enable-prefix-caching" in text
+
+
+def test_code_from_elsewhere_is_left_out_and_consent_asked_for(explain) -> None:
+    report = explain(
+        "vllm serve moonshotai/Kimi-K2.5 -tp 8 --code-revision main --tokenizer evil/tok"
+        " --middleware evil.module --speculative-config.method dflash"
+        " --speculative-config.model z-lab/Kimi-K2.5-DFlash"
+        " --speculative-config.num_speculative_tokens 7",
+        gpu="B200:8",
+    )
+    assert not {"--code-revision", "--tokenizer", "--middleware"} & set(report.right.argv)
+    verdicts = {item.part: item.verdict for item in report.findings}
+    assert verdicts["--trust-remote-code"] == "missing"
+    assert verdicts["--tokenizer evil/tok"] == "note"
