@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,13 @@ class Format(StrEnum):
     command = "command"
     json = "json"
     vllm_recipe = "vllm-recipe"
+    docker = "docker"
+    compose = "compose"
+    k8s = "k8s"
+    systemd = "systemd"
+    slurm = "slurm"
+    vllm_config = "vllm-config"
+    sglang_config = "sglang-config"
 
 
 def plan(
@@ -65,8 +73,6 @@ def plan(
         least = floors(entry, entry.draft(made.draft.id), known.engines).get(made.engine)
         _output.text(vllm_recipe.render(made, entry, least))
         return
-    from dflash_deploy.render.command import render
-
     for line in (*made.warnings, *taken(made)):
         _output.warning(line)
     if why:
@@ -74,7 +80,17 @@ def plan(
         columns = [_output.Column("CHOICE"), _output.Column("VALUE", wrap=True)]
         _output.table([*columns, _output.Column("WHY", wrap=True)], rows)
         return
-    _output.text(render(made))
+    if form is Format.command:
+        from dflash_deploy.render.command import render
+
+        _output.text(render(made))
+        return
+    from dflash_deploy.render.exports import export
+
+    user = f"{os.getuid()}:{os.getgid()}"
+    exported = export(form.value, made, known.engines[made.engine], user)
+    _output.text(exported.text)
+    _output.note(f"then: {exported.use}")
 
 
 def taken(made: Plan) -> list[str]:

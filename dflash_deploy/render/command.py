@@ -13,11 +13,11 @@ def render(plan: Plan) -> str:
     head = [f"{name}={shlex.quote(value)}" for name, value in plan.env.items()]
     # a secret is written as a reference: the shell fills it in, the text never holds it
     head += [f'{secret.env}="${secret.taken_from}"' for secret in plan.secrets if secret.env]
-    lines = [shlex.join(line) for line in _flag_lines(plan.argv)]
+    lines = [shlex.join(line) for line in flag_lines(plan.argv)]
     return " \\\n  ".join([" ".join([*head, lines[0]]), *lines[1:]])
 
 
-def _flag_lines(argv: Sequence[str]) -> Iterator[list[str]]:
+def flag_lines(argv: Sequence[str]) -> Iterator[list[str]]:
     """The program with its positional words, then each flag with its values."""
     line: list[str] = []
     for word in argv:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -368,3 +369,31 @@ def test_a_minimum_has_the_unit_it_was_published_in_everywhere(dflash):
     for said in (refused.err, dflash.run("show", "minimax-m2.5").out):
         assert "276 GB in all" in said
         assert "276 GiB" not in said
+
+
+def test_plan_writes_what_others_run_and_says_what_to_type_next(dflash):
+    plan = ("plan", "gpt-oss-20b", "-e", "vllm", "--gpu", "H100", "--format")
+    for form, next_command in (
+        ("docker", "docker logs"), ("compose", "docker compose"), ("k8s", "kubectl apply"),
+        ("systemd", "systemctl --user"), ("slurm", "sbatch"), ("vllm-config", "vllm serve --config"),
+    ):  # fmt: skip
+        ended = dflash.run(*plan, form)
+        assert ended.code == 0
+        assert "z-lab/gpt-oss-20b-DFlash" in ended.out
+        (line,) = [line for line in ended.err.splitlines() if line.startswith("then: ")]
+        assert next_command in line
+    assert f"user: {os.getuid()}:{os.getgid()}" in dflash.run(*plan, "compose").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (("gpt-oss-20b", "-e", "sglang", "--format", "vllm-config"), 4, "--engine vllm"),
+        (("smollm2-135m", "--format", "docker"), 4, "--engine vllm"),
+        (("gpt-oss-20b", "-e", "vllm", "--host", "box", "--format", "compose"), 2, "--host 0.0.0.0"),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_carry_a_plan_is_refused(dflash, words, code, hint):
+    ended = dflash.run("plan", *words)
+    assert (ended.code, ended.out) == (code, "")
+    assert f"hint: {hint}" in ended.err

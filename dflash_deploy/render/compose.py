@@ -1,0 +1,66 @@
+"""A plan as a compose file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dflash_deploy.render.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
+from dflash_deploy.render.documents import dump, literal
+
+
+def render(box: Container, user: str) -> str:
+    """YAML. `user` is UID:GID: whose caches are mounted."""
+    return dump({"name": box.name, "services": {box.name: _service(box, user)}})
+
+
+def _service(box: Container, user: str) -> dict[str, Any]:
+    return {
+        "container_name": box.name,
+        "image": box.image,
+        "entrypoint": [literal(word) for word in box.argv],
+        "user": user,
+        "init": True,
+        "restart": "unless-stopped",
+        "ports": [f"{box.address}:{box.port}:{box.port}"],
+        "environment": dict(_environment(box)),
+        "volumes": list(_volumes(box)),
+        "ipc": "host",
+        "security_opt": ["no-new-privileges:true"],
+        "healthcheck": {
+            "test": ["CMD", *map(literal, box.health)],
+            "interval": "30s",
+            "timeout": f"{PROBE_TIMEOUT}s",
+            "retries": 3,
+            "start_period": f"{box.start_seconds}s",
+        },
+        "labels": {name: literal(value) for name, value in box.labels.items()},
+        "deploy": {"resources": {"reservations": {"devices": [_devices(box)]}}},
+    }
+
+
+def _environment(box: Container) -> Iterator[tuple[str, str | None]]:
+    for name, value in box.env.items():
+        yield name, literal(value)
+    yield HUB_TOKEN, None  # from the environment of whoever starts it, if it is there
+    for secret in box.secrets:
+        yield secret.env, f"${{{secret.taken_from}:?is not set}}"
+
+
+def _volumes(box: Container) -> Iterator[dict[str, Any]]:
+    for outside, within in folders(box):
+        yield _bind(outside, within)
+    for path in box.weights:
+        yield {**_bind(literal(path), literal(path)), "read_only": True}
+
+
+def _bind(source: str, target: str) -> dict[str, Any]:
+    """A folder that must be there: one that Docker makes is root's, and `user` cannot write it."""
+    return {
+        "type": "bind", "source": source, "target": target, "bind": {"create_host_path": False},
+    }  # fmt: skip
+
+
+def _devices(box: Container) -> dict[str, Any]:
+    which = {"device_ids": list(box.devices)} if box.devices else {"count": box.gpus}
+    return {"driver": "nvidia", **which, "capabilities": ["gpu"]}

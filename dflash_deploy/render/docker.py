@@ -1,0 +1,59 @@
+"""A plan as `docker run`, for the daemon of this machine."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from dflash_deploy.render.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
+
+
+def render(box: Container) -> str:
+    """One shell command when pasted: the folders first, else Docker makes them root's."""
+    made = "mkdir -p " + " ".join(f'"{outside}"' for outside, _ in folders(box))
+    # an empty key would leave the server open to all: the shell stops instead
+    keys = "".join(f'{secret.env}="${{{secret.taken_from}:?}}" ' for secret in box.secrets)
+    run = " \\\n  ".join([f"{keys}docker run --detach --init", *_options(box), *_command(box)])
+    return f"{made} && \\\n{run}"
+
+
+def _options(box: Container) -> Iterator[str]:
+    yield shlex.join(["--name", box.name])
+    yield "--restart unless-stopped"
+    yield shlex.join(["--gpus", _gpus(box)])
+    yield "--ipc host"
+    yield '--user "$(id -u):$(id -g)"'
+    yield "--security-opt no-new-privileges"
+    yield shlex.join(["--publish", f"{box.address}:{box.port}:{box.port}"])
+    for outside, within in folders(box):
+        yield f'--volume "{outside}:{within}"'
+    for path in box.weights:
+        yield shlex.join(["--volume", f"{path}:{path}:ro"])
+    for name, value in box.env.items():
+        yield shlex.join(["--env", f"{name}={value}"])
+    for name in (HUB_TOKEN, *(secret.env for secret in box.secrets)):
+        yield f"--env {name}"
+    yield shlex.join(["--health-cmd", shlex.join(box.health)])
+    yield f"--health-interval 30s --health-timeout {PROBE_TIMEOUT}s --health-retries 3"
+    yield f"--health-start-period {box.start_seconds}s"
+    for name, value in box.labels.items():
+        yield shlex.join(["--label", f"{name}={value}"])
+
+
+def _gpus(box: Container) -> str:
+    """Docker reads this as a line of CSV: several ids need quotes of their own."""
+    if not box.devices:
+        return str(box.gpus)
+    ids = "device=" + ",".join(box.devices)
+    return f'"{ids}"' if len(box.devices) > 1 else ids
+
+
+def _command(box: Container) -> Iterator[str]:
+    """The program, the image, and then a flag a line."""
+    line = ["--entrypoint", box.argv[0], box.image]
+    for word in box.argv[1:]:
+        if word.startswith("--"):
+            yield shlex.join(line)
+            line = []
+        line.append(word)
+    yield shlex.join(line)

@@ -1,0 +1,109 @@
+"""Every form that something else runs: its text, and what to do with it. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dflash_deploy.engine_schema import Engine
+from dflash_deploy.errors import Unsupported
+from dflash_deploy.plan import Plan
+from dflash_deploy.render import compose, docker, engine_config, k8s, slurm, systemd
+from dflash_deploy.render.container import HUB_TOKEN, container, folders
+from dflash_deploy.render.service import service_name
+
+
+@dataclass(frozen=True)
+class Export:
+    text: str
+    use: str
+    """The next command to type, once the text is in a file."""
+
+
+def export(form: str, plan: Plan, engine: Engine, user: str) -> Export:
+    """A form by its name. `user` is UID:GID, for files that cannot ask a shell.
+
+    Raises Unsupported where the form cannot carry what the plan needs.
+    """
+    if plan.engine == "transformers":
+        raise Unsupported(
+            "the embedded engine is this program's own: there is no image or environment of it",
+            hint=f"--engine vllm, or dflash serve {plan.served_names[-1]}",
+        )
+    for secret in plan.secrets:
+        if not secret.env:
+            # never written down as a server that asks for no key
+            raise Unsupported(
+                "SGLang takes its API key in argv or a file alone, and an export holds no key",
+                hint=f"env -u {secret.taken_from} dflash plan ..., and a proxy that asks for it",
+            )
+    return EXPORTS[form](plan, engine, user)
+
+
+def _docker(plan: Plan, engine: Engine, _user: str) -> Export:
+    use = f"docker logs --follow {service_name(plan)}"
+    return Export(docker.render(container(plan, engine)), use)
+
+
+def _compose(plan: Plan, engine: Engine, user: str) -> Export:
+    box = container(plan, engine)
+    made = " ".join(f'"{outside}"' for outside, _ in folders(box))
+    use = f"mkdir -p {made} && docker compose --file FILE up --detach"
+    return Export(compose.render(box, user), use)
+
+
+def _k8s(plan: Plan, engine: Engine, _user: str) -> Export:
+    use = (
+        f"kubectl create secret generic {service_name(plan)} --from-env-file=SECRETS"
+        f" && kubectl apply --filename FILE; SECRETS holds {_names(plan)}, NAME=VALUE a line"
+    )
+    return Export(k8s.render(plan, container(plan, engine)), use)
+
+
+def _systemd(plan: Plan, _engine: Engine, _user: str) -> Export:
+    name = service_name(plan)
+    use = (
+        f"cp FILE ~/.config/systemd/user/{name}.service && systemctl --user daemon-reload"
+        f" && systemctl --user enable --now {name};"
+        f" ~/.config/dflash/{name}.env, mode 600, holds {_names(plan)}, NAME=VALUE a line"
+    )
+    return Export(systemd.render(plan), use)
+
+
+def _slurm(plan: Plan, _engine: Engine, _user: str) -> Export:
+    return Export(slurm.render(plan), "sbatch FILE")
+
+
+def _vllm_config(plan: Plan, _engine: Engine, _user: str) -> Export:
+    text = engine_config.render(plan, "vllm")
+    return Export(text, f"{_variables(plan)}vllm serve --config FILE.yaml")
+
+
+def _sglang_config(plan: Plan, _engine: Engine, _user: str) -> Export:
+    text = engine_config.render(plan, "sglang")
+    # it looks for the model on its command line before it reads the file
+    model = shlex.quote(plan.target.path or plan.target.id)
+    return Export(text, f"{_variables(plan)}sglang serve --model-path {model} --config FILE.yaml")
+
+
+EXPORTS: dict[str, Callable[[Plan, Engine, str], Export]] = {
+    "docker": _docker,
+    "compose": _compose,
+    "k8s": _k8s,
+    "systemd": _systemd,
+    "slurm": _slurm,
+    "vllm-config": _vllm_config,
+    "sglang-config": _sglang_config,
+}
+
+
+def _names(plan: Plan) -> str:
+    return " and ".join([HUB_TOKEN, *(secret.env for secret in plan.secrets)])
+
+
+def _variables(plan: Plan) -> str:
+    """The environment is no part of an engine's file."""
+    said = [f"{name}={shlex.quote(value)}" for name, value in plan.env.items()]
+    said += [f'{secret.env}="${{{secret.taken_from}:?}}"' for secret in plan.secrets]
+    return "".join(f"{word} " for word in said)
