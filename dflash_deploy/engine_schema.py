@@ -26,6 +26,17 @@ Check = Literal[
     "track-interval-below-block",
 ]
 """Arithmetic that a rule may ask for by name; each is one function of `checks.py`."""
+Phase = Literal[
+    "downloading weights",
+    "loading weights",
+    "loading the draft",
+    "compiling",
+    "reserving the KV cache",
+    "warming up",
+    "capturing CUDA graphs",
+    "starting the server",
+]
+"""How far a start-up is, in the words a user reads."""
 Severity = Literal["refuse", "warn", "fix", "note"]
 """A note is a limit of the engine with DFlash that a client may run into; plans list them."""
 
@@ -161,6 +172,30 @@ class MetricName(Struct, frozen=True, kw_only=True):
     versions: str | None = None
 
 
+class PhaseSign(Struct, frozen=True, kw_only=True):
+    """A line of the engine's log that says how far its start-up is."""
+
+    phase: Phase
+    says: str
+    """A regular expression, searched for in the line."""
+    versions: str | None = None
+    example: str
+    """Such a line, or its beginning: as a release wrote it, or as its source or a report has it."""
+    source: str
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """A line of a dead engine's log whose cause is known, and what to do about it."""
+
+    id: str
+    says: str
+    """A regular expression, searched for in each of the last lines."""
+    versions: str | None = None
+    hint: str
+    example: str
+    source: str
+
+
 class Endpoints(Struct, frozen=True, kw_only=True):
     """Paths of the server that say how it is, beside the OpenAI ones."""
 
@@ -229,6 +264,10 @@ class Engine(Struct, frozen=True, kw_only=True):
     dead_switches: list[DeadSwitch] = []
     images: list[Image] = []
     metrics: list[MetricName] = []
+    phases: list[PhaseSign] = []
+    """The first sign that a line bears says its phase."""
+    failures: list[Failure] = []
+    """The first whose line was seen is the cause: the particular ones stand before the general."""
     install: Install | None = None
     """None: it needs no environment of its own."""
     allowed_flags: list[str] = []

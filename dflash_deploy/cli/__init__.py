@@ -15,11 +15,14 @@ from dflash_deploy.cli import (
     doctor,
     engine,
     explain,
+    logs,
     plan,
+    ps,
     pull,
     registry,
     serve,
     show,
+    stop,
 )
 from dflash_deploy.cli import list as list_command
 from dflash_deploy.errors import DFlashError, Interrupted
@@ -39,6 +42,9 @@ app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
 app.command("pull")(pull.pull)
 app.command("serve")(serve.serve)
+app.command("ps")(ps.ps)
+app.command("logs")(logs.logs)
+app.command("stop")(stop.stop)
 app.command("explain")(explain.explain)
 app.command("chat")(chat.chat)
 app.add_typer(engine.app, name="engine")

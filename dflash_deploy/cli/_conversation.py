@@ -47,12 +47,14 @@ class Turn:
         return (self.tokens - 1) / self.seconds if self.tokens > 1 and self.seconds > 0 else None
 
 
-def with_server(wanted: Wanted, style: Style, *, engine_env: Path | None, timeout: float) -> None:
+def with_server(
+    wanted: Wanted, style: Style, *, engine_env: Path | None, timeout: float | None
+) -> None:
     """Start a server for the conversation, and end it with it."""
     from dflash_deploy.cli._running import ended_meanwhile, ready, running
 
     with running(wanted, engine_env=engine_env, quiet=True) as (plan, process):
-        endpoint = ready(plan, process, gate="warn", timeout=timeout)
+        endpoint = ready(plan, process, gate="warn", timeout=timeout, alone=True)
         if style.thinking is None and plan.thinking:
             # said with each request: not every release has a default for the server
             style = replace(style, thinking=plan.thinking == "on")

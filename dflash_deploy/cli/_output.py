@@ -117,6 +117,14 @@ def phase(name: str) -> None:
     note(_paint(f"{name} ...", "2"))
 
 
+def status(line: str) -> None:
+    """One line on a terminal that the next one is drawn over; empty: it goes away."""
+    import shutil
+
+    room = shutil.get_terminal_size().columns - 1
+    _aside("\r\x1b[2K" + _paint(line[:room], "2"))
+
+
 def on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 

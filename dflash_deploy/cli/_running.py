@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -25,34 +26,44 @@ from dflash_deploy.schema import Weights
 
 if TYPE_CHECKING:
     from dflash_deploy.launch.process import EngineProcess
+    from dflash_deploy.launch.signs import Signs
+    from dflash_deploy.launch.watched import Server
     from dflash_deploy.measure.verdict import Verdict
 
 CHECKED_FROM = 192
 """Tokens of context: a prompt of the check and its answer, with a chat template around them."""
 
 
-@contextmanager
-def running(
-    wanted: Wanted, *, engine_env: Path | None = None, quiet: bool = False
-) -> Iterator[tuple[Plan, EngineProcess]]:
-    """Find the engine, plan for its release, fetch what it cannot fetch itself, and start it.
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that is decided and fetched before an engine starts."""
 
-    The engine and all its processes end with the block, however that ends.
-    """
+    plan: Plan
+    executable: Path
+    signs: Signs
+    name: str
+    """What its server is called: the model and the port."""
+
+
+def prepared(wanted: Wanted, engine_env: Path | None) -> Prepared:
+    """Find the engine, plan for its release, and fetch what it cannot fetch itself."""
     from dflash_deploy.cli._engine_choice import engine_for
     from dflash_deploy.launch.ports import check_port
-    from dflash_deploy.launch.process import start
+    from dflash_deploy.launch.servers import check_not_ours
+    from dflash_deploy.launch.signs import signs
 
     registry = load(wanted.registry)
-    name = request_for(registry, wanted).engine
+    engine = request_for(registry, wanted).engine
     install = engine_for(registry, wanted, engine_env)
     # what would be refused anyway is refused before anything is downloaded
     plan = planned(registry, replace(wanted, engine_version=install.version))
+    name = server_name(registry.find(wanted.model), plan.port)
+    check_not_ours(plan.host, plan.port)
     check_port(plan.host, plan.port)
     check_free(plan.hardware, plan.tensor_parallel, plan.memory, plan.engine)
     announce(plan)  # licences and warnings come before anything is fetched
     said = plan.warnings
-    if name == "transformers" or not on_hub(registry, wanted):
+    if engine == "transformers" or not on_hub(registry, wanted):
         wanted, path = fetch_target(registry, wanted)
         plan = planned(
             registry, replace(wanted, engine_version=install.version), target_path=str(path)
@@ -61,9 +72,27 @@ def running(
         if line not in said:
             _output.warning(line)
     _output.note(headline(plan))
+    return Prepared(plan, install.executable, signs(registry.engines[engine], plan.version), name)
+
+
+@contextmanager
+def running(
+    wanted: Wanted, *, engine_env: Path | None = None, quiet: bool = False
+) -> Iterator[tuple[Plan, EngineProcess]]:
+    """Prepare and start an engine; it and all its processes end with the block."""
+    from dflash_deploy.launch.process import start
+
+    made = prepared(wanted, engine_env)
     output: BinaryIO | None = None if quiet or sys.stderr is None else sys.stderr.buffer
-    with start(plan, executable=install.executable, output=output) as process:
-        yield plan, process
+    with start(
+        made.plan, executable=made.executable, output=output, signs=made.signs
+    ) as process:  # fmt: skip
+        yield made.plan, process
+
+
+def server_name(entry: Entry, port: int) -> str:
+    """What a user types for a server: `qwen3-8b-8000`."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', entry.name)}-{port}".lstrip(".-")
 
 
 def announce(plan: Plan) -> None:
@@ -108,14 +137,27 @@ def fetched(entry: Entry, weights: Weights, wanted: Wanted) -> tuple[Wanted, Pat
 
 
 def ready(
-    plan: Plan, process: EngineProcess, *, gate: str, timeout: float, json: bool = False
+    plan: Plan,
+    process: Server,
+    *,
+    gate: str,
+    timeout: float | None,
+    json: bool = False,
+    alone: bool = False,
 ) -> Endpoint:
-    """Wait until the server answers, prove that it speculates, and say where it is."""
-    from dflash_deploy.launch.health import wait_ready
+    """Wait until the server answers, prove that it speculates, and say where it is.
+
+    `alone`: its own lines go elsewhere, so that the wait has the terminal for itself.
+    """
+    from dflash_deploy.cli._waiting import Waiting
+    from dflash_deploy.launch.health import time_allowed, wait_ready
     from dflash_deploy.measure.acceptance import check
     from dflash_deploy.measure.verdict import verdict
 
-    seconds = wait_ready(process, plan.base_url + plan.health_path, timeout, _output.phase)
+    timeout = timeout or time_allowed(plan.memory, plan.tensor_parallel)
+    url = plan.base_url + plan.health_path
+    with Waiting(alone=alone) as waiting:
+        seconds = wait_ready(process, url, timeout, waiting)
     secret = plan.secrets[0].taken_from if plan.secrets else None
     endpoint = Endpoint(plan.base_url, plan.served_names[0], plan.engine, plan.version, secret)
     judged, measured = None, None
@@ -137,7 +179,7 @@ def ready(
 
 
 @contextmanager
-def ended_meanwhile(process: EngineProcess, when: str) -> Iterator[None]:
+def ended_meanwhile(process: Server, when: str) -> Iterator[None]:
     """A request that fails because its server was stopped, or died, is told as that."""
     from dflash_deploy.launch.endings import died
 
@@ -149,7 +191,7 @@ def ended_meanwhile(process: EngineProcess, when: str) -> Iterator[None]:
         with suppress(subprocess.TimeoutExpired):
             # the connection breaks a moment before the process is gone
             code = process.wait(1)
-            raise died(process.engine, code, process.tail, when) from error
+            raise died(process.engine, code, process.tail, when, process.signs) from error
         raise
 
 

@@ -35,7 +35,7 @@ def chat(
     weights: opt.WeightsOpt = None,
     trust_remote_code: opt.TrustOpt = False,
     registry: opt.RegistryOpt = None,
-    timeout: TimeoutOpt = 1800,
+    timeout: TimeoutOpt = None,
 ) -> None:
     """Chat with MODEL, started for it, or with the server at a URL. Ctrl-D leaves."""
     from dflash_deploy.cli import _conversation as talk

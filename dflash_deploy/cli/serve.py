@@ -1,8 +1,7 @@
-"""`dflash serve`: a plan, run in the foreground until it ends, and proven to speculate."""
+"""`dflash serve`: a plan, run until it ends or left to itself, and proven to speculate."""
 
 from __future__ import annotations
 
-import signal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,6 @@ from typing import Annotated
 import typer
 
 from dflash_deploy.cli import _options as opt
-from dflash_deploy.cli import _output
 
 
 class Gate(StrEnum):
@@ -27,7 +25,16 @@ ReleaseOpt = Annotated[
     typer.Option("--engine-version", help="Installed release to run. Default: the newest usable."),
 ]
 TimeoutOpt = Annotated[
-    float, typer.Option(min=1, help="Seconds until it must be healthy; first starts compile.")
+    float | None,
+    typer.Option(
+        min=1, help="Seconds until it must be healthy. Default: 1800, more for large weights."
+    ),
+]
+DetachOpt = Annotated[
+    bool, typer.Option("--detach", "-d", help="Leave it running when it is ready: `dflash ps`.")
+]
+RestartOpt = Annotated[
+    int, typer.Option(min=0, help="Start it again after a crash, so many times (--detach).")
 ]
 
 
@@ -52,29 +59,25 @@ def serve(
     acceptance: Annotated[
         Gate, typer.Option(help="What an inactive draft does to the launch.")
     ] = Gate.fail,
-    timeout: TimeoutOpt = 1800,
+    timeout: TimeoutOpt = None,
+    detach: DetachOpt = False,
+    restart: RestartOpt = 0,
     json: opt.JsonOpt = False,
 ) -> None:
     """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
     from dflash_deploy.cli._planning import Wanted
-    from dflash_deploy.cli._running import ready, running
-    from dflash_deploy.launch.endings import died
-    from dflash_deploy.launch.signals import forwarded
+    from dflash_deploy.cli._serving import Proof, in_background, in_foreground
+    from dflash_deploy.errors import UsageError
 
+    if restart and not detach:
+        raise UsageError("--restart is for servers that outlive this command", hint="--detach")
     wanted = Wanted(
         model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
         tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
         opt.engine_words(engine_args),
     )  # fmt: skip
-    with (
-        running(wanted, engine_env=engine_env) as (plan, process),
-        forwarded(process) as signals,
-    ):
-        ready(plan, process, gate=acceptance.value, timeout=timeout, json=json)
-        code = process.wait()
-    if not signals:
-        # nobody asked it to end, so that an exit code of 0 is a failure as well
-        end = died(plan.engine, code, process.tail, "while it served")
-        _output.error(end, as_json=False)
-        raise typer.Exit(code or end.exit_code)
-    raise typer.Exit(130 if signal.SIGINT in signals else code)
+    proof = Proof(acceptance.value, timeout, json)
+    if detach:
+        in_background(wanted, proof, engine_env=engine_env, restart=restart)
+    else:
+        raise typer.Exit(in_foreground(wanted, proof, engine_env=engine_env))

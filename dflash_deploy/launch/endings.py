@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import signal
 
 from dflash_deploy.errors import LaunchError
+from dflash_deploy.launch.signs import Signs, last_error
 from dflash_deploy.schema import EngineName
 
 NAMES: dict[EngineName, str] = {
@@ -14,25 +14,7 @@ NAMES: dict[EngineName, str] = {
     "transformers": "the embedded engine",
 }
 SHOWN_LINES = 20
-HINTS = (
-    (
-        re.compile(r"CUDA out of memory|OutOfMemoryError|No available memory for the cache"),
-        "not enough GPU memory: lower --context or --concurrency, or add cards",
-    ),
-    (
-        re.compile(r"unrecognized arguments|ambiguous option|no such option"),
-        "this release of the engine does not know that flag: see what comes after `--`",
-    ),
-    (
-        re.compile(r"error: the target .* could not be loaded"),
-        "remove the folder it names: the next start fetches the weights again",
-    ),
-    (re.compile(r"[Aa]ddress already in use"), "--port NNNN"),
-    (
-        re.compile(r"GatedRepoError|gated repo|401 Client Error"),
-        "accept the licence on the model's page, then `export HF_TOKEN=...`",
-    ),
-)
+NO_SIGNS = Signs()
 
 
 def in_words(code: int) -> str:
@@ -45,11 +27,21 @@ def in_words(code: int) -> str:
     return f"was ended by a signal ({signal.Signals(number).name})"
 
 
-def died(engine: EngineName, code: int, lines: tuple[str, ...], when: str) -> LaunchError:
+def died(
+    engine: EngineName, code: int, lines: tuple[str, ...], when: str, signs: Signs = NO_SIGNS
+) -> LaunchError:
     """The error for an engine that ended by itself; `when`: "before it was ready", say."""
-    hints = (hint for pattern, hint in HINTS for line in lines if pattern.search(line))
+    cause = signs.cause(lines)
     return LaunchError(
         f"{NAMES[engine]} {in_words(code)} {when}".rstrip(),
-        hint=next(hints, None),
-        detail="\n".join(lines[-SHOWN_LINES:]) or None,
+        hint=cause[1].hint if cause else None,
+        detail=evidence(lines, cause[0] if cause else last_error(lines)),
     )
+
+
+def evidence(lines: tuple[str, ...], telling: str | None = None) -> str | None:
+    """The last lines, and before them the one that tells most where it is not among them."""
+    shown = lines[-SHOWN_LINES:]
+    if telling is not None and telling not in shown:
+        shown = (telling, "...", *shown)
+    return "\n".join(shown) or None

@@ -7,12 +7,21 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
+from typing import Protocol
 
-KEPT_LINES = 50
+KEPT_LINES = 400
+"""Two tracebacks of vLLM: the cause stands in the first, and the last names none."""
 LONGEST_LINE = 64 * 1024
 HIDDEN = b"***"
 _LINE_END = re.compile(rb"[\r\n]+")
+
+
+class Sink(Protocol):
+    """Where an engine's output goes: a terminal, a log."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def flush(self) -> object: ...
 
 
 class Redactor:
@@ -76,13 +85,13 @@ class Tail:
         return tuple(self._lines.copy())
 
 
-def pump(source: int, target: BinaryIO | None, tail: Tail, secrets: Sequence[bytes]) -> None:
+def pump(source: int, target: Sink | None, tail: Tail, secrets: Sequence[bytes]) -> None:
     """Copy until every writer of `source` is gone. A target that fails is given up, not the copy:
 
     an engine whose output nobody reads would stop at the first full pipe.
     """
     redactor = Redactor(secrets)
-    out: BinaryIO | None = target
+    out: Sink | None = target
     with os.fdopen(source, "rb", buffering=0) as stream:
         while chunk := stream.read(LONGEST_LINE):
             out = _pass_on(redactor.feed(chunk), out, tail)
@@ -90,7 +99,7 @@ def pump(source: int, target: BinaryIO | None, tail: Tail, secrets: Sequence[byt
     tail.end()
 
 
-def _pass_on(data: bytes, out: BinaryIO | None, tail: Tail) -> BinaryIO | None:
+def _pass_on(data: bytes, out: Sink | None, tail: Tail) -> Sink | None:
     tail.feed(data)
     if out is None or not data:
         return out
@@ -103,7 +112,7 @@ def _pass_on(data: bytes, out: BinaryIO | None, tail: Tail) -> BinaryIO | None:
 
 
 def start_pump(
-    source: int, target: BinaryIO | None, tail: Tail, secrets: Sequence[bytes]
+    source: int, target: Sink | None, tail: Tail, secrets: Sequence[bytes]
 ) -> threading.Thread:
     thread = threading.Thread(
         target=pump, args=(source, target, tail, secrets), name="engine-output", daemon=True

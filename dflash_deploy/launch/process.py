@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 from dflash_deploy.launch import guard
-from dflash_deploy.launch.output import Tail, start_pump
-from dflash_deploy.launch.phases import phase_of
+from dflash_deploy.launch.endings import NO_SIGNS
+from dflash_deploy.launch.output import Sink, Tail, start_pump
 from dflash_deploy.launch.secrets import Command, with_secrets
+from dflash_deploy.launch.signs import Signs
 from dflash_deploy.plan import Plan
 from dflash_deploy.schema import EngineName
 
@@ -29,19 +30,27 @@ LAUNCH_ID = "DFLASH_LAUNCH_ID"
 class EngineProcess:
     """A running engine tree. As a context manager it ends with the block, however that ends."""
 
-    def __init__(self, engine: EngineName, command: Command, grace: float) -> None:
+    def __init__(
+        self,
+        engine: EngineName,
+        command: Command,
+        grace: float,
+        signs: Signs,
+        launch_id: str | None = None,
+    ) -> None:
         self.engine = engine
+        self.signs = signs
         self.grace = grace
         self.phase: str | None = None
-        """What the log said last; see phases.py."""
+        """What the log said last; see signs.py."""
         self.stop_asked = False
         self._command = command
-        self._launch_id = uuid.uuid4().hex
+        self._launch_id = launch_id or uuid.uuid4().hex
         self._tail = Tail(self._notice)
         self._guard: subprocess.Popen[bytes] | None = None
         self._pump: threading.Thread | None = None
 
-    def run(self, output: BinaryIO | None) -> None:
+    def run(self, output: Sink | None) -> None:
         """Start it. Its output goes to `output` byte for byte as it comes; None throws it away."""
         source, sink = os.pipe()
         removed = [word for file in self._command.files for word in ("--remove", str(file))]
@@ -139,14 +148,14 @@ class EngineProcess:
     def _ended(self, code: int) -> int:
         if code < 0:
             # the guard itself was killed: whatever it could not end carries our mark
-            _end_marked(self._launch_id)
+            end_marked(self._launch_id)
             code = 128 - code
         if self._pump:
             self._pump.join(timeout=1)
         return code
 
     def _notice(self, line: str) -> None:
-        self.phase = phase_of(line) or self.phase
+        self.phase = self.signs.phase_of(line) or self.phase
 
 
 def start(
@@ -154,22 +163,31 @@ def start(
     *,
     executable: Path | None = None,
     environ: Mapping[str, str] = os.environ,
-    output: BinaryIO | None = None,
+    output: Sink | None = None,
     grace: float = GRACE,
+    signs: Signs = NO_SIGNS,
+    launch_id: str | None = None,
 ) -> EngineProcess:
-    """Start the plan's engine; `executable` takes the place of the first word of its argv."""
+    """Start the plan's engine; `executable` takes the place of the first word of its argv.
+
+    `launch_id` marks its processes, so that what is left of them can be found.
+    """
     command = with_secrets(plan, environ)
     if executable:
         command = replace(command, argv=(str(executable), *command.argv[1:]))
-    process = EngineProcess(plan.engine, command, grace)
+    process = EngineProcess(plan.engine, command, grace, signs, launch_id)
     process.run(output)
     return process
 
 
-def _end_marked(launch_id: str) -> None:
+def end_marked(launch_id: str) -> int:
+    """Kill whatever carries the mark of a launch; how many there were."""
     import psutil
 
+    ended = 0
     for found in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if found.environ().get(LAUNCH_ID) == launch_id:
                 found.kill()
+                ended += 1
+    return ended

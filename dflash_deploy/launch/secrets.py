@@ -32,17 +32,13 @@ def with_secrets(plan: Plan, environ: Mapping[str, str]) -> Command:
     A secret without a variable of its own goes into a configuration file only the user may read:
     SGLang takes its key as an argument or there, and arguments are for everybody to see.
     """
+    check_secrets(plan, environ)
     env = {**environ, **plan.env}
     # the engine writes to a pipe, where Python would hold its lines back
     env.setdefault("PYTHONUNBUFFERED", "1")
     config: dict[str, str] = {}
     for secret in plan.secrets:
-        value = environ.get(secret.taken_from)
-        if not value:
-            raise UsageError(
-                f"the environment variable {secret.taken_from} is not set",
-                hint=f"export {secret.taken_from}=...",
-            )
+        value = environ[secret.taken_from]
         if secret.env:
             env[secret.env] = value
         else:
@@ -50,17 +46,27 @@ def with_secrets(plan: Plan, environ: Mapping[str, str]) -> Command:
     hidden = tuple(environ[secret.taken_from] for secret in plan.secrets)
     if not config:
         return Command(plan.argv, env, hidden=hidden)
-    file = _config_file(plan, config)
+    file = _config_file(config)
     return Command((*plan.argv, CONFIG_FLAG, str(file)), env, (file,), hidden)
 
 
-def _config_file(plan: Plan, values: dict[str, str]) -> Path:
+def check_secrets(plan: Plan, environ: Mapping[str, str]) -> None:
+    """Whether they can be added. Raises UsageError."""
+    for secret in plan.secrets:
+        if not environ.get(secret.taken_from):
+            raise UsageError(
+                f"the environment variable {secret.taken_from} is not set",
+                hint=f"export {secret.taken_from}=...",
+            )
     given = (argument.partition("=")[0] for argument in plan.argv)
-    if CONFIG_FLAG in given:
+    if CONFIG_FLAG in given and not all(secret.env for secret in plan.secrets):
         raise UsageError(
             "the engine takes one --config file, and the API key needs it",
             hint="move the settings of that file onto the command line",
         )
+
+
+def _config_file(values: dict[str, str]) -> Path:
     import yaml
 
     # mkstemp makes it readable by its owner alone; the runtime folder is never on a disk

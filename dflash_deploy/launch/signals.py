@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from dflash_deploy.launch.process import EngineProcess
+from dflash_deploy.launch.watched import Server
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def forwarded(process: EngineProcess) -> Iterator[list[int]]:
+def forwarded(process: Server) -> Iterator[list[int]]:
     """Within the block these signals go to the engine instead of raising here.
 
     Yields the list of those that came, in order; main thread only.

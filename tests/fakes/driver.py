@@ -17,7 +17,9 @@ from dflash_deploy.launch.endings import died
 from dflash_deploy.launch.health import wait_ready
 from dflash_deploy.launch.process import start
 from dflash_deploy.launch.signals import forwarded
+from dflash_deploy.launch.signs import signs
 from dflash_deploy.plan import Plan
+from dflash_deploy.registry import load
 
 
 def main() -> int:
@@ -38,17 +40,20 @@ def main() -> int:
 
 def serve(plan: Plan, args: argparse.Namespace) -> int:
     executable = args.bin_dir / plan.argv[0]
+    known = signs(load(user=False).engines[plan.engine], plan.version)
     with (
-        start(plan, executable=executable, output=sys.stderr.buffer, grace=args.grace) as process,
+        start(
+            plan, executable=executable, output=sys.stderr.buffer, grace=args.grace, signs=known
+        ) as process,
         forwarded(process) as came,
     ):
         url = plan.base_url + plan.health_path
-        wait_ready(process, url, args.timeout, lambda phase: print(f"phase {phase}", flush=True))
+        wait_ready(process, url, args.timeout, lambda phase, _: print(f"phase {phase}", flush=True))
         print("ready", flush=True)
         code = process.wait()
         if came:
             return 130
-        raise died(plan.engine, code, process.tail, "while it served")
+        raise died(plan.engine, code, process.tail, "while it served", known)
 
 
 if __name__ == "__main__":

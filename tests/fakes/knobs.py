@@ -29,6 +29,12 @@ class Knobs:
     """What it ends with when it crashes."""
     die_by_signal: int | None
     """Crash by this signal instead of an exit code."""
+    crash_at: str | None
+    """Crash after the first line of the start-up that holds this."""
+    hang_at: str | None
+    """Say nothing more after the first such line, and answer nobody."""
+    last_words: str | None
+    """What it says when it crashes, instead of a traceback of torch."""
     never_ready: bool
     ignore_sigterm: bool
     workers: int
@@ -62,6 +68,9 @@ class Knobs:
             crash_after=float(crash) if crash else None,
             exit_code=int(_number("EXIT_CODE", 1)),
             die_by_signal=int(signal) if signal else None,
+            crash_at=_text("CRASH_AT"),
+            hang_at=_text("HANG_AT"),
+            last_words=_text("LAST_WORDS"),
             never_ready=bool(_text("NEVER_READY")),
             ignore_sigterm=bool(_text("IGNORE_SIGTERM")),
             workers=int(_number("WORKERS", 0)),

@@ -39,6 +39,14 @@ capacity of 79.11 GiB of which 1.20 GiB is free.
 """
 
 
+RECORDED = Path(__file__).resolve().parents[1] / "fixtures" / "logs"
+
+
+def recorded(name: str) -> list[str]:
+    """What a real engine said while it started, without its lesser lines."""
+    return (RECORDED / name).read_text().splitlines()
+
+
 def log(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
@@ -67,6 +75,10 @@ def start_up(knobs: Knobs, lines: Sequence[str], ready: Callable[[], None]) -> N
     for line in lines:
         time.sleep(knobs.phase_delay)
         log(line)
+        if knobs.crash_at and knobs.crash_at in line:
+            crash(knobs)
+        while knobs.hang_at and knobs.hang_at in line:
+            time.sleep(0.1)
     while knobs.never_ready:
         time.sleep(0.1)
     ready()
@@ -79,7 +91,7 @@ def start_up(knobs: Knobs, lines: Sequence[str], ready: Callable[[], None]) -> N
 def crash(knobs: Knobs) -> None:
     if knobs.die_by_signal is not None:
         os.kill(os.getpid(), knobs.die_by_signal)
-    sys.stderr.write(OOM)
+    sys.stderr.write(OOM if knobs.last_words is None else knobs.last_words + "\n")
     sys.stderr.flush()
     os._exit(knobs.exit_code)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fakes.arguments import Flag, parser
 from tests.fakes.knobs import Knobs, release
-from tests.fakes.lifecycle import SHARDS, begin, log, start_up
+from tests.fakes.lifecycle import SHARDS, begin, log, recorded, start_up
 from tests.fakes.openai import Handler, HTTPServer, Server
 
 FLAGS = (
@@ -140,7 +140,7 @@ def main(argv: list[str]) -> int:
         state.ready = True
         log("[2026-11-27 10:00:09] The server is fired up and ready to roll!")
 
-    start_up(knobs, _lines(model, args, key), ready)
+    start_up(knobs, _lines(model, key), ready)
     while True:
         time.sleep(3600)
 
@@ -154,16 +154,18 @@ def _key_of(config: str | None) -> str | None:
     return None
 
 
-def _lines(model: str, args: Any, key: str | None) -> list[str]:
-    stamp = "[2026-11-27 10:00:00 TP0]"
+def _lines(model: str, key: str | None) -> list[str]:
+    """A start of 0.5.17, with the bar and the graphs that its load format and flags left out."""
+    said = recorded("sglang-0.5.17.log")
+    loading = next(number for number, line in enumerate(said) if "Load weight begin" in line)
+    graphs = next(number for number, line in enumerate(said) if "max_total_num" in line)
     return [
         # the engine prints every argument it has, the key among them
-        f"[2026-11-27 10:00:00] server_args=ServerArgs(model_path={model!r}, api_key={key!r})",
-        f"{stamp} Load weight begin. avail mem=78.42 GB",
+        f"[2026-11-28 10:10:48] server_args=ServerArgs(model_path={model!r}, api_key={key!r})",
+        *said[: loading + 1],
         *SHARDS,
-        f"{stamp} Load weight end. elapsed=4.02 s, type=Qwen3ForCausalLM, avail mem=62.90 GB",
-        f"{stamp} KV Cache is allocated. #tokens: 383872, KV size: 19.36 GB",
-        f"{stamp} Capture cuda graph begin. This can take up to several minutes.",
-        f"{stamp} Capture cuda graph end. Time elapsed: 8.04 s.",
-        "[2026-11-27 10:00:08] INFO:     Uvicorn running",
+        *said[loading + 1 : graphs],
+        "[2026-11-28 10:11:22] Capture cuda graph begin. This can take up to several minutes.",
+        "[2026-11-28 10:11:22] Capture cuda graph end. Time elapsed: 8.04 s.",
+        *said[graphs:],
     ]

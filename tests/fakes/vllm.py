@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.fakes.arguments import Flag, parser
 from tests.fakes.knobs import Knobs, release
-from tests.fakes.lifecycle import SHARDS, begin, log, start_up
+from tests.fakes.lifecycle import SHARDS, begin, log, recorded, start_up
 from tests.fakes.openai import Handler, HTTPServer, Server
 
 FLAGS = (
@@ -159,16 +159,10 @@ def _key(args: Any) -> str | None:
 
 
 def _lines(model: str, block: int | None) -> list[str]:
-    core = "(EngineCore pid=4242) INFO 11-27 10:00:00"
+    """A start of 0.26.0, with a checkpoint's bar where its weights were made up."""
+    core = "(EngineCore pid=2015) INFO 11-28 09:30:16"
+    said = recorded("vllm-0.26.0.log")
+    loading = next(number for number, line in enumerate(said) if "Loading model" in line)
     drafter = [f"{core} [speculator.py:96] Loading drafter model..."] if block else []
-    return [
-        f"(APIServer pid=4241) INFO 11-27 10:00:00 [api_server.py:1180] vLLM API server for {model}",
-        f"{core} [gpu_model_runner.py:2602] Starting to load model {model}...",
-        *SHARDS,
-        *drafter,
-        f"{core} [default_loader.py:267] Loading weights took 4.02 seconds",
-        f"{core} [backends.py:548] Using cache directory: /tmp/torch_compile_cache for vLLM's torch.compile",
-        f"{core} [gpu_worker.py:298] Available KV cache memory: 100.25 GiB",
-        f"{core} [gpu_model_runner.py:3480] Capturing CUDA graphs (decode, FULL)",
-        "(APIServer pid=4241) INFO:     Started server process [4241]",
-    ]
+    begun = f"(APIServer pid=1844) INFO 11-28 09:29:52 [api_utils.py:345] model   {model}"
+    return [begun, *said[: loading + 1], *SHARDS, *drafter, *said[loading + 1 :]]

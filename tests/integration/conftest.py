@@ -39,6 +39,7 @@ class CommandLine:
             "HOME": str(home),
             "XDG_CONFIG_HOME": str(home / "config"),
             "XDG_DATA_HOME": str(home / "data"),
+            "XDG_STATE_HOME": str(home / "state"),
             "HF_HUB_OFFLINE": "1",
             "PYTHONPATH": str(ROOT),
         }

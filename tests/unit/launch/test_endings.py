@@ -3,6 +3,36 @@ from __future__ import annotations
 import pytest
 
 from dflash_deploy.launch.endings import died, in_words
+from dflash_deploy.launch.signs import Signs, signs
+from dflash_deploy.registry import load
+from dflash_deploy.schema import EngineName
+
+
+def known(engine: EngineName) -> Signs:
+    found = load(user=False).engines[engine]
+    return signs(found, found.releases[-1].version)
+
+
+def test_the_cause_is_shown_though_many_lines_follow_it() -> None:
+    cause = "ValueError: DFlash drafter expects 20480 concatenated aux hidden features"
+    after = ("  File", "RuntimeError: Engine core initialization failed. See root cause above.")
+
+    error = died("vllm", 1, (cause, *(f"line {n}" for n in range(30)), *after), "", known("vllm"))
+
+    assert error.detail is not None
+    assert error.detail.splitlines()[0] == cause
+    assert error.hint is not None
+    assert "another target" in error.hint
+
+
+def test_an_unknown_error_is_shown_as_well() -> None:
+    lines = ("KeyError: 'layers'", *(f"line {n}" for n in range(30)))
+
+    error = died("vllm", 1, lines, "", known("vllm"))
+
+    assert error.hint is None
+    assert error.detail is not None
+    assert error.detail.startswith("KeyError: 'layers'\n...")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +53,7 @@ def test_exit_codes_in_words(code: int, words: str) -> None:
 def test_an_error_carries_the_last_lines_and_the_likely_cause() -> None:
     lines = ("x", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB")
 
-    error = died("vllm", 1, lines, "before it was ready")
+    error = died("vllm", 1, lines, "before it was ready", known("vllm"))
 
     assert error.exit_code == 7
     assert error.message == "vLLM ended with exit code 1 before it was ready"
@@ -37,6 +67,7 @@ def test_an_unknown_cause_gets_no_hint() -> None:
 
 
 def test_damaged_weights_are_to_be_fetched_again():
-    error = died("transformers", 6, ("error: the target /w could not be loaded", "bad header"), "")
+    error = died("transformers", 6, ("error: the target /w could not be loaded", "bad header"), "",
+                 known("transformers"))  # fmt: skip
     assert "fetches the weights again" in error.hint
     assert error.message == "the embedded engine ended with exit code 6"

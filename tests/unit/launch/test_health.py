@@ -8,7 +8,9 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from dflash_deploy.errors import Interrupted, LaunchError
-from dflash_deploy.launch.health import wait_ready
+from dflash_deploy.launch.health import time_allowed, wait_ready
+from dflash_deploy.launch.signs import Signs
+from dflash_deploy.memory import Fit
 from dflash_deploy.schema import EngineName
 from tests.fakes.openai import HTTPServer
 
@@ -19,6 +21,7 @@ class Stub:
     engine: EngineName = "vllm"
     phase: str | None = "compiling"
     tail = ("the last line",)
+    signs = Signs()
 
     def __init__(self, *, dies: float | None = None, asked: float | None = None) -> None:
         self._began, self._dies, self._asked = time.monotonic(), dies, asked
@@ -60,10 +63,18 @@ NOBODY = "http://127.0.0.1:9/health"
 def test_503_is_not_ready_and_200_is(url: str) -> None:
     phases: list[str] = []
 
-    took = wait_ready(Stub(), url, 10, phases.append)
+    took = wait_ready(Stub(), url, 10, lambda phase, _: phases.append(phase))
 
     assert 0.3 < took < 3
-    assert phases == ["compiling"]
+    assert set(phases) == {"compiling"}
+
+
+def test_large_weights_get_more_time() -> None:
+    def fit(gib: float) -> Fit:
+        return Fit(budget=80, target=gib, draft=2, passes=1, cache=1, request=1)
+
+    assert time_allowed(None, 1) == time_allowed(fit(16), 1) == 1800
+    assert time_allowed(fit(70), 8) == 900 + 15 * 72 * 8
 
 
 def test_a_proxy_of_the_environment_is_not_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,10 @@ def test_bytes_pass_unchanged_and_lines_are_kept() -> None:
 
 
 def test_only_the_last_lines_are_kept() -> None:
-    tail = run_pump(b"".join(b"%d\n" % i for i in range(200)), None)
+    tail = run_pump(b"".join(b"%d\n" % i for i in range(KEPT_LINES + 150)), None)
 
     assert len(tail.lines) == KEPT_LINES
-    assert tail.lines[-1] == "199"
+    assert tail.lines[-1] == str(KEPT_LINES + 149)
 
 
 class Broken(io.BytesIO):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dflash_deploy.launch.process import start
+from dflash_deploy.launch.signs import Signs
 from dflash_deploy.plan import Plan
 from tests.fakes.plans import plan
 
@@ -61,7 +63,9 @@ def test_kill_does_not_wait_for_the_grace_period() -> None:
 
 
 def test_the_log_moves_the_phase_on() -> None:
-    with start(shell("echo 'Capturing CUDA graphs (decode)'; echo else")) as process:
+    signs = Signs(phases=(("capturing CUDA graphs", re.compile("Capturing CUDA")),))
+    said = shell("echo 'Capturing CUDA graphs (decode)'; echo else")
+    with start(said, signs=signs) as process:
         process.wait(5)
 
         assert process.phase == "capturing CUDA graphs"

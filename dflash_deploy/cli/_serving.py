@@ -1,0 +1,69 @@
+"""The two ways a server runs: in the foreground until it ends, or left to itself when ready."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from dflash_deploy.cli import _output
+from dflash_deploy.cli._planning import Wanted
+from dflash_deploy.cli._running import prepared, ready
+from dflash_deploy.errors import Interrupted
+from dflash_deploy.launch.detached import detach, record_of
+from dflash_deploy.launch.endings import died
+from dflash_deploy.launch.process import start
+from dflash_deploy.launch.servers import listed
+from dflash_deploy.launch.signals import forwarded
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What must be seen before a server counts as ready."""
+
+    gate: str
+    timeout: float | None
+    json: bool
+
+
+def in_foreground(wanted: Wanted, proof: Proof, *, engine_env: Path | None) -> int:
+    """Until the server ends, and all of it with this process; the exit code of the command."""
+    made = prepared(wanted, engine_env)
+    record = record_of(made.plan, made.name, log=None)
+    output = None if sys.stderr is None else sys.stderr.buffer
+    with (
+        listed(record, _output.warning) as is_ready,
+        start(
+            made.plan, executable=made.executable, output=output, signs=made.signs,
+            launch_id=record.launch_id,
+        ) as process,
+        forwarded(process) as signals,
+    ):  # fmt: skip
+        ready(made.plan, process, gate=proof.gate, timeout=proof.timeout, json=proof.json)
+        is_ready()
+        code = process.wait()
+    if not signals:
+        # nobody asked it to end, so that an exit code of 0 is a failure as well
+        end = died(record.engine, code, process.tail, "while it served", made.signs)
+        _output.error(end, as_json=False)
+        return code or end.exit_code
+    return 130 if signal.SIGINT in signals else code
+
+
+def in_background(wanted: Wanted, proof: Proof, *, engine_env: Path | None, restart: int) -> None:
+    """Until the server has proven itself; from then on it is its own."""
+    made = prepared(wanted, engine_env)
+    with (
+        detach(
+            made.plan, made.name, executable=made.executable, signs=made.signs, restart=restart
+        ) as process,
+        forwarded(process) as signals,
+    ):  # fmt: skip
+        _output.note(f"starting {made.name}; its log: {process.record.log}")
+        ready(made.plan, process, gate=proof.gate, timeout=proof.timeout, json=proof.json,
+              alone=True)  # fmt: skip
+        if signals:
+            raise Interrupted("stopped before it was left to itself")
+        process.keep()
+    _output.note(f"it runs on as {made.name}: dflash logs {made.name}, dflash stop {made.name}")

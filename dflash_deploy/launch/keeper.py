@@ -1,0 +1,162 @@
+"""The process that keeps a detached server: it outlives the command that started it.
+
+Run as `python -P -m dflash_deploy.launch.keeper NAME` with a pipe as its standard input: first an
+`Order` in one line, then, when the server has proven itself, a `KEEP`. Before that, the end of the
+pipe is the end of the server; after it, only signals are, or a crash. Its guard ends the tree
+should this process be killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from dflash_deploy.errors import DFlashError, LaunchError
+from dflash_deploy.launch import state
+from dflash_deploy.launch.endings import died
+from dflash_deploy.launch.journal import Journal
+from dflash_deploy.launch.process import EngineProcess, start
+from dflash_deploy.plan import Plan
+
+KEEP = b"K"
+LOOK = 0.1
+"""Seconds between two looks at the engine; a signal is passed on at once all the same."""
+REWRITE = 20
+"""Looks between two at the record: it is written again where its folder was deleted."""
+FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 60.0
+STEADY = 600.0
+"""Seconds after which a crash is the first one again."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be kept."""
+
+    plan: Plan
+    executable: str
+    record: state.Record
+    grace: float
+    backoff: float = FIRST_BACKOFF
+
+
+class Keeper:
+    """Runs the engine, and again after a crash if that was asked for."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._record = order.record
+        self._journal = Journal(Path(order.record.log or os.devnull))
+        self._process: EngineProcess | None = None
+        self._told = 0
+        self._kept = threading.Event()
+        self._noting = threading.Lock()
+
+    def run(self) -> int:
+        """The exit code of the engine, or 0 after it was told to stop."""
+        crashes = 0
+        while True:
+            began = time.monotonic()
+            code, last_words = self._once()
+            if self._told or not self._kept.is_set():
+                state.remove(self._record)
+                return code
+            crashes = 0 if time.monotonic() - began > STEADY else crashes
+            if crashes >= self._record.restart:
+                self._note(ended=last_words)
+                return code
+            pause = min(self._order.backoff * 2**crashes, LONGEST_BACKOFF)
+            crashes += 1
+            limit = self._record.restart
+            self.say(f"{last_words}; starting it again in {pause:g} s ({crashes} of {limit})")
+            self._note(restarts=self._record.restarts + 1, ready=False)
+            if not self._slept(pause):
+                state.remove(self._record)
+                return 0
+
+    def _once(self) -> tuple[int, str]:
+        """One life of the engine: its exit code, and how it ended."""
+        order, record = self._order, self._record
+        with start(
+            order.plan, executable=Path(order.executable), output=self._journal, grace=order.grace,
+            launch_id=record.launch_id,
+        ) as process:  # fmt: skip
+            self._process = process
+            if self._told:
+                process.terminate()
+            looks = 0
+            while (code := process.poll()) is None:
+                time.sleep(LOOK)
+                looks += 1
+                if looks % REWRITE == 0 and not state.file_of(record.name).exists():
+                    self._note()
+            self._process = None
+        return code, died(record.engine, code, process.tail, "while it served").message
+
+    def tell(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        """The first time politely, the second time at once."""
+        self._told += 1
+        if self._process:
+            if self._told == 1:
+                self._process.terminate()
+            else:
+                self._process.kill()
+
+    def listen(self) -> None:
+        """Wait for the word that it may stay."""
+        word = os.read(0, 1)
+        if word == KEEP:
+            self._kept.set()
+            self._note(ready=True)
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _note(self, **changes: object) -> None:
+        """A record that cannot be written costs `ps` a line, and no server its life."""
+        with self._noting, suppress(DFlashError):
+            self._record = msgspec.structs.replace(self._record, **changes)
+            state.write(self._record)
+
+    def say(self, line: str) -> None:
+        self._journal.write(f"dflash: {line}\n".encode())
+
+    def _slept(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._told:
+            time.sleep(LOOK)
+        return not self._told
+
+
+def main() -> int:
+    """Keep what the first line of standard input says."""
+    line = _first_line()
+    if not line.endswith(b"\n"):
+        return 0  # the command died, or thought better of it
+    order = msgspec.json.decode(line, type=Order)
+    keeper = Keeper(order)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, keeper.tell)
+    threading.Thread(target=keeper.listen, name="listen", daemon=True).start()
+    try:
+        return keeper.run()
+    except (DFlashError, OSError) as error:
+        keeper.say(f"error: {error}")
+        return LaunchError.exit_code
+
+
+def _first_line() -> bytes:
+    """All that comes before the server is ready: the other side says nothing until then."""
+    line = b""
+    while not line.endswith(b"\n") and (chunk := os.read(0, 65536)):
+        line += chunk
+    return line
+
+
+if __name__ == "__main__":
+    sys.exit(main())

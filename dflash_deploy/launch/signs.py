@@ -1,0 +1,56 @@
+"""What an engine's log lines say: how far its start-up is, and why it died. The lines are data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from dflash_deploy.engine_schema import Engine, Failure
+from dflash_deploy.reach import within
+
+_ERROR = re.compile(r"(?:^|[\s(])[\w.]*(?:Error|Exception)\b: ?\S|\berror: \S")
+_SEE_ABOVE = re.compile(r"Engine core initialization failed|See root cause above")
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The signs of one release, ready to be looked for; without any, no line says anything."""
+
+    phases: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    failures: tuple[tuple[re.Pattern[str], Failure], ...] = ()
+
+    def phase_of(self, line: str) -> str | None:
+        """The phase a log line belongs to; None where it does not say."""
+        return next((name for name, sign in self.phases if sign.search(line)), None)
+
+    def last_phase(self, lines: Iterable[str]) -> str | None:
+        """How far the start-up was when the last of these lines was written."""
+        found = [name for line in lines if (name := self.phase_of(line))]
+        return found[-1] if found else None
+
+    def cause(self, lines: Iterable[str]) -> tuple[str, Failure] | None:
+        """The line that gives a known failure away, and that failure."""
+        given = tuple(reversed(tuple(lines)))
+        for sign, failure in self.failures:
+            for line in given:
+                if sign.search(line):
+                    return line, failure
+        return None
+
+
+def signs(engine: Engine, version: str) -> Signs:
+    """Those that hold for a release of the engine."""
+    release = Version(version)
+    return Signs(
+        tuple((s.phase, re.compile(s.says)) for s in engine.phases if within(s.versions, release)),
+        tuple((re.compile(f.says), f) for f in engine.failures if within(f.versions, release)),
+    )
+
+
+def last_error(lines: Iterable[str]) -> str | None:
+    """The last line that reads like an error and does not point at another one."""
+    found = [line for line in lines if _ERROR.search(line) and not _SEE_ABOVE.search(line)]
+    return found[-1] if found else None

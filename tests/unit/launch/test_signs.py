@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dflash_deploy.engine_schema import Failure, PhaseSign
+from dflash_deploy.launch.signs import Signs, last_error, signs
+from dflash_deploy.reach import is_range
+from dflash_deploy.registry import load
+
+ENGINES = load(user=False).engines
+RECORDED = Path(__file__).resolve().parents[2] / "fixtures" / "logs"
+DATA = [
+    pytest.param(name, sign, id=f"{name}-{getattr(sign, 'id', None) or sign.phase}")
+    for name, engine in ENGINES.items()
+    for sign in (*engine.phases, *engine.failures)
+]
+
+
+def of(engine: str, version: str | None = None) -> Signs:
+    return signs(ENGINES[engine], version or ENGINES[engine].releases[-1].version)
+
+
+@pytest.mark.parametrize(("engine", "sign"), DATA)
+def test_every_sign_finds_its_own_example_before_any_other_does(
+    engine: str, sign: PhaseSign | Failure
+) -> None:
+    known = ENGINES[engine]
+    rows: list[PhaseSign] | list[Failure] = (
+        known.phases if isinstance(sign, PhaseSign) else known.failures
+    )
+
+    assert next(row for row in rows if re.search(row.says, sign.example)) is sign
+    assert sign.versions is None or is_range(sign.versions)
+
+
+def phases_of(engine: str, version: str, file: str) -> list[str]:
+    known, seen = of(engine, version), []
+    for line in (RECORDED / file).read_text().splitlines():
+        phase = known.phase_of(line)
+        if phase and seen[-1:] != [phase]:
+            seen.append(phase)
+    return seen
+
+
+def test_a_real_start_of_vllm() -> None:
+    # it compiles the target, then the draft, and warms up on both sides of the graphs
+    assert phases_of("vllm", "0.26.0", "vllm-0.26.0.log") == [
+        "loading weights", "compiling", "warming up", "compiling", "warming up",
+        "reserving the KV cache", "warming up", "capturing CUDA graphs", "warming up",
+        "starting the server",
+    ]  # fmt: skip
+
+
+def test_a_real_start_of_sglang() -> None:
+    assert phases_of("sglang", "0.5.17", "sglang-0.5.17.log") == [
+        "loading weights", "loading the draft", "reserving the KV cache", "starting the server",
+    ]  # fmt: skip
+
+
+def test_a_line_of_the_server_at_work_says_nothing() -> None:
+    assert of("vllm").phase_of("INFO: 127.0.0.1 - GET /health 200 OK") is None
+
+
+def test_the_last_phase_of_some_lines() -> None:
+    lines = ["Loading model from scratch...", "Dynamo bytecode transform time: 1 s", "else"]
+
+    assert of("vllm").last_phase(lines) == "compiling"
+    assert of("vllm").last_phase(["else"]) is None
+
+
+def test_a_failure_that_a_release_no_longer_has_is_not_its_cause() -> None:
+    line = "ValueError: not compatible with radix cache when using no_buffer"
+
+    assert of("sglang", "0.5.11").cause([line]) is not None
+    assert of("sglang", "0.5.14").cause([line]) is None
+
+
+def test_the_particular_failure_wins_over_the_general_one() -> None:
+    lines = [
+        "Exception: Capture cuda graph failed: CUDA out of memory.",
+        "torch.OutOfMemoryError: CUDA out of memory.",
+    ]
+    found = of("sglang").cause(lines)
+
+    assert found is not None
+    assert found[0] == lines[0]
+    assert found[1].id == "graph-capture"
+
+
+def test_the_last_error_is_the_one_that_names_its_cause() -> None:
+    lines = [
+        "(EngineCore pid=9) KeyError: 'layers'",
+        '  File "x.py", line 3, in load',
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ]
+
+    assert last_error(lines) == lines[0]
+    assert last_error(["INFO: 0 errors"]) is None
