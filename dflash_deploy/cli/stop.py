@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dflash_deploy.cli import _output
 from dflash_deploy.cli.logs import NameArg
+
+if TYPE_CHECKING:
+    from dflash_deploy.launch.state import Record
 
 
 def stop(
@@ -16,6 +19,8 @@ def stop(
     every: Annotated[bool, typer.Option("--all", help="All that `dflash ps` shows.")] = False,
 ) -> None:
     """Stop a server and wait until all its processes are gone. One that is gone is no error."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from dflash_deploy.errors import UsageError
     from dflash_deploy.launch import servers, state
 
@@ -25,9 +30,15 @@ def stop(
     if not every and record is None and not servers.ran(name):
         raise servers.unknown(name)
     wanted = state.every()[0] if every else [record] if record else []
-    for each in wanted:
-        ran = each.alive
-        servers.stop(each, say=_output.note)
-        _output.note(f"stopped {each.name}" if ran else f"{each.name} had ended already")
+    with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
+        list(pool.map(_stop, wanted))
     if not wanted:
         _output.note("no server runs" if every else f"{name} does not run")
+
+
+def _stop(record: Record) -> None:
+    from dflash_deploy.launch import servers
+
+    ran = record.alive
+    servers.stop(record, say=_output.note)
+    _output.note(f"stopped {record.name}" if ran else f"{record.name} had ended already")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -54,20 +54,17 @@ class Detached:
         self._tail = Tail(self._notice)
         self._keeper: subprocess.Popen[bytes] | None = None
         self._kept = False
-        log = Path(record.log or os.devnull)
-        # what an earlier server of this name wrote is older than this one's first line
-        journal.Journal(log).turn()
-        self._reader = journal.Reader(log)
+        self._reader = journal.Reader(Path(record.log or os.devnull))
 
     def run(self, order: Order, environ: Mapping[str, str]) -> None:
         """Start it, and write down that it runs. Raises LaunchError and UsageError."""
         check_secrets(order.plan, environ)
-        with claim(self.record):
+        with claim(self.record), _fresh_log(self.record) as log:
             self._keeper = subprocess.Popen(
                 [sys.executable, "-P", "-m", "dflash_deploy.launch.keeper", self.record.name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=log,
                 env=dict(environ),
                 start_new_session=True,
             )
@@ -162,6 +159,21 @@ class Detached:
 
     def _notice(self, line: str) -> None:
         self._phase = self.signs.phase_of(line) or self._phase
+
+
+@contextlib.contextmanager
+def _fresh_log(record: state.Record) -> Iterator[int]:
+    """A file for what the keeper itself may have to say; an earlier server's log moves on."""
+    path = Path(record.log or os.devnull)
+    journal.Journal(path).turn()
+    try:
+        descriptor = journal.opened(path)
+    except OSError as error:
+        raise state.unwritable(error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _as_code(code: int | None) -> int | None:

@@ -29,13 +29,12 @@ class Journal:
 
     def write(self, chunk: bytes) -> int:
         with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileNotFoundError):
                 size = self._path.stat().st_size
                 if size and size + len(chunk) > self._largest:
                     self.turn()
             # opened for each chunk: no file that was moved or removed is written to
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            descriptor = opened(self._path)
             try:
                 os.write(descriptor, chunk)
             finally:
@@ -50,6 +49,12 @@ class Journal:
         for number in range(self._kept - 1, 0, -1):
             with suppress(OSError):
                 part(self._path, number - 1).replace(part(self._path, number))
+
+
+def opened(path: Path) -> int:
+    """A descriptor that adds to the log; its folder is made if it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
 
 def part(path: Path, number: int) -> Path:
