@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import isinf
 
+import msgspec
+
 from dflash_deploy.errors import DoesNotFit
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.memory import Fit
@@ -46,7 +48,7 @@ def check_room(need: Need, room: Room) -> None:
 
 def remedies(need: Need, room: Room) -> Iterator[str]:
     """The mildest change of each kind that makes it fit."""
-    for kind in (_own_share, _contexts, _cache_types, _loads, _blocks, _weights, _cards):
+    for kind in (_own_share, _contexts, _cache_types, _loads, _blocks, _weights, _alone, _cards):
         for said, changed, there in kind(need, room):
             if _holds(changed, there):
                 yield said
@@ -94,6 +96,16 @@ def _weights(need: Need, room: Room) -> Iterator[Change]:
     for weights in need.entry.target.weights:
         if weights.format == need.weights.format:
             yield f"--weights {weights.name}", replace(need, weights=weights), room
+
+
+def _alone(need: Need, room: Room) -> Iterator[Change]:
+    """One of several kinds of cards: together they count as the smallest of them."""
+    cards = need.hardware.cards
+    for card in cards if len({card.name for card in cards}) > 1 else ():
+        if card.index is not None:
+            only = msgspec.structs.replace(need.hardware, cards=(card,))
+            said = f"export CUDA_VISIBLE_DEVICES={card.index}, for the {card.name} alone"
+            yield said, replace(need, hardware=only), replace(room, tensor_parallel=1)
 
 
 def _cards(need: Need, room: Room) -> Iterator[Change]:

@@ -201,3 +201,11 @@ def test_a_small_share_of_the_card_is_the_first_thing_to_change() -> None:
 def test_cards_without_a_name_of_their_own_are_not_multiplied(cards) -> None:
     said = ways(model="qwen3.5-27b", gpu=Hardware(cards, "found"))
     assert not [way for way in said if "--gpu" in way]
+
+
+def test_of_cards_of_several_kinds_one_may_do_alone() -> None:
+    mixed = Hardware(
+        (Card("RTX-4090", "ada", 24, index=0), Card("H100", "hopper", 80, index=1)), "found"
+    )
+    said = ways(model="gpt-oss-120b", gpu=mixed)
+    assert "export CUDA_VISIBLE_DEVICES=1, for the H100 alone" in " ".join(said)
