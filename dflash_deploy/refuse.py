@@ -118,7 +118,9 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
     """
     meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
     table = flag_table(request.engine, version)
-    for item in parse(table, request.engine_args):
+    given = parse(table, request.engine_args)
+    plugins = {item.flag for item in given if item.flag and item.flag.endswith("-plugin")}
+    for item in given:
         if item.flag is None:
             continue
         if item.flag in SECRETS:
@@ -147,7 +149,7 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
                 " and at most 1",
                 hint=f"{item.flag} 0.85",
             )
-        if item.choices:
+        if item.choices and not plugins & {f"{item.flag}-plugin", "--tool-parser-plugin"}:
             raise UsageError(
                 f"{item.as_written} {' '.join(item.words)}: not among its choices",
                 hint=f"one of {', '.join(item.choices)}",

@@ -21,6 +21,7 @@ from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
 from dflash_deploy.registry import Entry
 from dflash_deploy.rules import first_release
 from dflash_deploy.schema import Evidence, Measurement, Recipe
+from dflash_deploy.validate_pairs import check_parsers, check_taps
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -328,6 +329,11 @@ def _check_parsers(entry: Entry, _: Mapping[str, Engine]) -> _Found:
                 yield f"parsers of {parsers.engine}", f"`{name}` is no name of a parser"
 
 
+def _check_pairs(entry: Entry, _: Mapping[str, Engine]) -> _Found:
+    yield from check_parsers(entry)
+    yield from check_taps(entry)
+
+
 _CHECKS = (
     _check_parts,
     _check_servable,
@@ -343,6 +349,7 @@ _CHECKS = (
     _check_evidence,
     _check_cautions,
     _check_parsers,
+    _check_pairs,
 )
 
 

@@ -20,6 +20,10 @@ VLLM_PARSERS = (
     "vllm.entrypoints.openai.cli_args",
 )
 """Where `make_arg_parser` is: 0.33, 0.30, and 0.20 to 0.28."""
+VLLM_NAMES = {
+    "--reasoning-parser": ("vllm.reasoning", "_REASONING_PARSERS_TO_REGISTER"),
+    "--tool-call-parser": ("vllm.tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
+}
 
 
 def takes(nargs: object, kind: str) -> str:
@@ -86,6 +90,11 @@ def vllm_keys() -> list[str]:
     return sorted(field.name for field in dataclasses.fields(config) if field.name not in own)
 
 
+def registered(module: str, table: str) -> list[str]:
+    """Names that vLLM looks up when it starts, and its parser takes unseen."""
+    return sorted(getattr(importlib.import_module(module), table))
+
+
 def sglang_parser() -> argparse.ArgumentParser:
     importlib.import_module("stand_ins").stand_in()
     parser = argparse.ArgumentParser(prog="sglang serve")
@@ -118,6 +127,8 @@ if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):  # engines talk while they import
         rows = rows_of(PARSERS[sys.argv[1]]())
         for item in rows:
+            if item["name"] in VLLM_NAMES and sys.argv[1] == "vllm":
+                item["choices"] = registered(*VLLM_NAMES[item["name"]])
             if item["name"] == "--optimization-level":
                 item["aliases"] = ["-O"]  # vLLM reads -O3 before its parser does
             if item["name"] == "--speculative-config":

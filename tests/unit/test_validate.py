@@ -264,3 +264,23 @@ def test_files_that_are_never_read_are_named(tmp_path: Path) -> None:
     right.write_text("aliases: [x]\n")
     assert len(misplaced(tmp_path)) == 4
     assert str(right) not in {problem.file for problem in misplaced(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("tool: hermes", "tool: nope", "`nope` is no --tool-call-parser of any release"),
+        ("mask_token_id: 151669", "mask_token_id: 999999", "999999, and the target knows 151936"),
+        ("target_layer_ids: [1, 9, 17, 25, 33]", "target_layer_ids: [1, 9, 17, 25, 99]",
+         "99, and the target has 36 layers"),
+    ],
+)  # fmt: skip
+def test_what_a_pair_says_of_each_other(tmp_path, old, new, said) -> None:
+    shipped = Path(ENTRY.files[0]).read_text()
+    assert old in shipped
+    path = tmp_path / "models" / "Qwen" / "Qwen3-8B.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(shipped.replace(old, new, 1))
+    changed = registry.load(tmp_path, user=False)
+    (problem, *_) = problems([changed.entries[ENTRY.id]], changed.engines)
+    assert said in str(problem)
