@@ -12,7 +12,9 @@ from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
 
 if TYPE_CHECKING:
+    from dflash_deploy.cli._planning import Wanted
     from dflash_deploy.plan import Plan
+    from dflash_deploy.registry import Registry
 
 
 class Format(StrEnum):
@@ -66,12 +68,7 @@ def plan(
         _output.json(made)
         return
     if form is Format.vllm_recipe:
-        from dflash_deploy.render import vllm_recipe
-        from dflash_deploy.summary import floors
-
-        entry = known.find(made.model)
-        least = floors(entry, entry.draft(made.draft.id), known.engines).get(made.engine)
-        _output.text(vllm_recipe.render(made, entry, least))
+        _output.text(recipe(known, wanted, made))
         return
     for line in (*made.warnings, *taken(made)):
         _output.warning(line)
@@ -91,6 +88,24 @@ def plan(
     exported = export(form.value, made, known.engines[made.engine], user)
     _output.text(exported.text)
     _output.note(f"then: {exported.use}")
+
+
+def recipe(known: Registry, wanted: Wanted, made: Plan) -> str:
+    """For every release from the first on: what the first has to be told in its environment too."""
+    from dataclasses import replace
+
+    import msgspec
+
+    from dflash_deploy.cli._planning import planned
+    from dflash_deploy.render import vllm_recipe
+    from dflash_deploy.summary import floors
+
+    entry = known.find(made.model)
+    least = floors(entry, entry.draft(made.draft.id), known.engines).get(made.engine)
+    if least and least != made.version:
+        first = planned(known, replace(wanted, engine_version=least))
+        made = msgspec.structs.replace(made, env=first.env | made.env)
+    return vllm_recipe.render(made, entry, least)
 
 
 def taken(made: Plan) -> list[str]:

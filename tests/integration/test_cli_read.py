@@ -397,3 +397,10 @@ def test_a_form_that_cannot_carry_a_plan_is_refused(dflash, words, code, hint):
     ended = dflash.run("plan", *words)
     assert (ended.code, ended.out) == (code, "")
     assert f"hint: {hint}" in ended.err
+
+
+def test_a_recipe_holds_for_every_release_from_its_first_on(dflash):
+    made = dflash.run("plan", "gpt-oss-20b", "-e", "vllm", "--gpu", "H100", "-f", "vllm-recipe")
+    assert made.code == 0, made.err
+    assert "min_vllm_version: 0.26.0" in made.out
+    assert "VLLM_USE_V2_MODEL_RUNNER: '1'" in made.out  # 0.26 to 0.29 end without it
