@@ -245,6 +245,8 @@ def measured(
         conv = fields.count("conv_kernel_size"), fields.count("conv_group_size")
         rank = fields.count("selector_rank")
         fields.count("selector_top_k")
+        if hidden % conv[1]:
+            fields.wrong("conv_group_size", conv[1], f"a divisor of hidden_size, {hidden}")
     return Sizes(
         layers=number, hidden=hidden, heads=first.heads or 1, kv_heads=first.kv_heads or 1,
         head_dim=first.head_dim or 1, ffn=fields.count("intermediate_size"), taps=len(taps),

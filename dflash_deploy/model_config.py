@@ -194,6 +194,8 @@ def attention(fields: Fields, kinds: Sequence[str]) -> list[Layers]:
             fields.wrong("layer_types", "sliding", "beside kv_lora_rank: nothing here reads that")
         return counted([full], {"mla": kinds.count("full")})
     kv_heads = fields.count("num_key_value_heads", default=heads, why="num_attention_heads")
+    if heads % kv_heads:
+        fields.wrong("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads, {heads}")
     why = "hidden_size / num_attention_heads"
     dim = fields.count("head_dim", default=max(1, fields.count("hidden_size") // heads), why=why)
     full = Layers(

@@ -214,6 +214,11 @@ def test_dflash_2_needs_its_modules_sizes():
     assert "lacks conv_kernel_size, selector_rank" in error.message
 
 
+def test_groups_of_a_convolution_divide_its_width():
+    error = refusal(dflash2(conv_group_size=1000))
+    assert "conv_group_size is 1000, not a divisor of hidden_size, 5120" in error.message
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -231,6 +236,7 @@ def test_dflash_2_needs_its_modules_sizes():
         ({"vocab_size": 151669}, "mask_token_id is 151669, not a whole number of 0 to 151668"),
         ({"vocab_size": 32000}, "mask_token_id is 151669"),
         ({"draft_vocab_size": 151937}, "draft_vocab_size is 151937"),
+        ({"num_key_value_heads": 5}, "5, not a divisor of num_attention_heads, 32"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_it_should_be(changes, said):
