@@ -466,3 +466,19 @@ def test_what_sglang_ends_at_while_it_starts(registry, settings, architecture, r
     found = refused(registry, "sglang", "0.5.23", target=HYBRID, architecture=architecture,
                     settings=settings)  # fmt: skip
     assert (rule in found) == wrong
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "flag", "rule"),
+    [
+        ("vllm", "0.28.0", "--speculative-config.quantization", "draft-quantized-on-loading"),
+        ("sglang", "0.5.23", "--quantization", "draft-inherits-quantization"),
+        ("sglang", "0.5.23", "--speculative-adaptive", "adaptive-steps"),
+    ],
+)
+def test_what_is_said_of_the_draft_without_an_error_is_warned_of(
+    registry, engine, version, flag, rule
+) -> None:
+    settings = {flag: ("fp8",)}
+    assert rule in ids(situation(registry, engine, version, settings=settings), "warn")
+    assert rule not in ids(situation(registry, engine, version))
