@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from packaging.version import Version
@@ -17,7 +16,7 @@ from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
 from dflash_deploy.schema import Draft, EngineName, KvDtype, Recipe, Weights
 from dflash_deploy.situation import Situation, flag_for
-from dflash_deploy.validate import problems
+from dflash_deploy.validate import COMMIT, problems
 
 CODE_FROM_ELSEWHERE = frozenset(
     {"--code-revision", "--speculative-config.code_revision", "--tokenizer", "--tokenizer-path",
@@ -28,7 +27,6 @@ SECRETS = {
     "--api-key": "export DFLASH_API_KEY=...", "--admin-api-key": "export DFLASH_API_KEY=...",
     "--hf-token": "export HF_TOKEN=...",
 }  # fmt: skip
-COMMIT = re.compile(r"[0-9a-f]{40}")
 OWN_OPTIONS = {
     "host": "--host",
     "port": "--port",

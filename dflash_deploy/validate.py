@@ -26,7 +26,7 @@ from dflash_deploy.validate_pairs import check_parsers, check_taps
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _PYPI = re.compile(r"[A-Za-z0-9][\w.-]*==[A-Za-z0-9][\w.+!-]*", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _Found = Iterator[tuple[str, str]]
@@ -174,7 +174,7 @@ def _check_code(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     if entry.below is None:
         pinned |= {f"weights `{one.name}`": one.revision for one in target.weights}
     for where, revision in pinned.items():
-        if not _COMMIT.fullmatch(revision or ""):
+        if not COMMIT.fullmatch(revision or ""):
             message = "needs a `revision`, a whole commit: its repository's code may run"
             yield where, message
 
