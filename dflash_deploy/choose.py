@@ -26,15 +26,6 @@ from dflash_deploy.schema import (
 )
 from dflash_deploy.situation import said_thinking
 
-DEFAULT_CONCURRENCY = 64
-
-
-EMBEDDED_CONCURRENCY = 4
-
-
-DEFAULT_CONTEXT = 32768
-"""Long enough for most chats, short enough to start on the smallest documented card."""
-
 
 def named_draft(entry: Entry, request: Request) -> Draft | None:
     """The draft that MODEL is the hub id of; None: the entry's recipes choose."""

@@ -16,9 +16,6 @@ from packaging.version import Version
 from dflash_deploy import memory, sglang_memory
 from dflash_deploy.checks import draft_is_in_several_groups
 from dflash_deploy.choose import (
-    DEFAULT_CONCURRENCY,
-    DEFAULT_CONTEXT,
-    EMBEDDED_CONCURRENCY,
     choose_batched_tokens,
     kv_dtype,
 )
@@ -33,6 +30,10 @@ from dflash_deploy.rules import layer_pattern
 from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
 from dflash_deploy.situation import Situation
 
+DEFAULT_CONCURRENCY = 64
+EMBEDDED_CONCURRENCY = 4
+DEFAULT_CONTEXT = 32768
+"""Long enough for most chats, short enough to start on the smallest documented card."""
 CONTEXTS = (DEFAULT_CONTEXT, 16384, 8192, 4096, 2048)
 """Tried from the longest on, where none was asked for."""
 LOADS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
