@@ -42,6 +42,10 @@ def ids(at: Situation, severity: str | None = None) -> set[str]:
     return {item.rule for item in findings(at) if severity in (None, item.severity)}
 
 
+def variables(at: Situation) -> dict[str, str]:
+    return {item.name: item.value for found in findings(at) for item in found.variables}
+
+
 def changed(draft: Draft = DRAFT, **fields) -> Draft:
     return msgspec.structs.replace(draft, **fields)
 
@@ -197,10 +201,21 @@ def test_a_draft_in_several_cache_groups_needs_the_second_model_runner(registry)
     """Seen on an H200 with vLLM 0.26.0: gpt-oss-20b ended, and ran with the variable."""
     entry = registry.find("gpt-oss-20b")
     pair = {"target": entry.target, "draft": entry.model.drafts[0], "block_size": 8}
-    (fix,) = [f for f in findings(situation(registry, version="0.26.0", **pair)) if f.variables]
-    assert [(v.name, v.value) for v in fix.variables] == [("VLLM_USE_V2_MODEL_RUNNER", "1")]
+    assert (
+        variables(situation(registry, version="0.26.0", **pair))["VLLM_USE_V2_MODEL_RUNNER"] == "1"
+    )
     assert "draft-in-groups-early" in ids(situation(registry, version="0.25.1", **pair), "refuse")
-    assert not [f for f in findings(situation(registry, version="0.30.0", **pair)) if f.variables]
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in variables(
+        situation(registry, version="0.30.0", **pair)
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "set_to"), [("0.20.0", None), ("0.21.0", "0"), ("0.33.0", "0")]
+)
+def test_no_start_compiles_a_sampler_that_drafting_does_not_use(registry, version, set_to):
+    at = situation(registry, version=version)
+    assert variables(at).get("VLLM_USE_FLASHINFER_SAMPLER") == set_to
 
 
 def test_a_fix_never_overrides_what_was_said(registry):
