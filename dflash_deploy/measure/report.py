@@ -15,7 +15,7 @@ from dflash_deploy.schema import EngineName, Thinking
 BENCH_SCHEMA = "dflash.bench/1"
 
 Method = Literal["plain", "dflash", "mtp", "eagle3", "ngram"]
-"""How the target is decoded: alone, with its DFlash draft, or with what else it can speculate with."""
+"""How the target is decoded: alone, with its DFlash draft, or with what else it has for drafts."""
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
