@@ -190,6 +190,7 @@ def _delta(delta: dict[str, Any]) -> dict[str, Any]:
 
 class HTTPServer(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 1024
 
     def server_bind(self) -> None:
         # the standard one looks its own name up in the DNS: seconds on some machines
