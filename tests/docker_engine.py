@@ -33,6 +33,7 @@ LIBRARIES = (
     "libpthread.so.0", "libresolv.so.2", "libnss_files.so.2", "libnss_dns.so.2",
 )  # fmt: skip
 """What packages from PyPI link or load, beside what Python itself does."""
+PATHS = "import sysconfig; p = sysconfig.get_paths(); print(p['stdlib'], p['purelib'])"
 ENGINE = """\
 #!/usr/bin/python3
 import sys
@@ -89,7 +90,7 @@ def docker_engine() -> Iterator[DockerEngine]:
     if os.geteuid() != 0 or not all(map(shutil.which, ("dockerd", "ip", "busybox"))):
         pytest.fail(f"no Docker daemon can be started: {INSTALL}")
     # short: a socket's path holds 107 characters
-    folder = Path(tempfile.mkdtemp(prefix="dfd-", dir="/tmp"))  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="dfd-", dir="/tmp"))
     bridge, address = _bridge()
     try:
         with _daemon(folder, bridge, address) as engine:
@@ -115,13 +116,15 @@ class _daemon:  # noqa: N801 - used as a function
         self._process = subprocess.Popen(
             self._argv, stdout=self._log.open("wb"), stderr=subprocess.STDOUT
         )
+        from docker.errors import DockerException
+
         engine = DockerEngine(self._host, self._process.pid, self._log)
         for _ in range(300):
             if self._process.poll() is not None:
                 break
             try:
                 engine.client.ping()
-            except Exception:
+            except (OSError, DockerException):
                 time.sleep(0.1)
             else:
                 return engine
@@ -173,7 +176,19 @@ def write_root(path: Path, *, engine: str | None, wheels: Path | None) -> None:
         _text(tar, made, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
         _text(tar, made, "etc/group", "root:x:0:\n")
         tar.add(shutil.which("busybox"), "bin/busybox", filter=_plain)
-        for applet in ("sh", "mkdir", "chmod", "ln", "rm", "ls", "cat", "id", "env", "sleep", "test"):
+        for applet in (
+            "sh",
+            "mkdir",
+            "chmod",
+            "ln",
+            "rm",
+            "ls",
+            "cat",
+            "id",
+            "env",
+            "sleep",
+            "test",
+        ):
             link = tarfile.TarInfo(f"bin/{applet}")
             link.type, link.linkname = tarfile.SYMTYPE, "/bin/busybox"
             tar.addfile(link)
@@ -187,8 +202,7 @@ def write_root(path: Path, *, engine: str | None, wheels: Path | None) -> None:
 def _python(tar: tarfile.TarFile, made: str) -> None:
     program = Path(os.path.realpath(sys.executable))
     standard, pure = subprocess.run(
-        [program, "-I", "-c", "import sysconfig as s; p = s.get_paths();"
-         "print(p['stdlib']); print(p['purelib'])"],
+        [program, "-I", "-c", PATHS],
         capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
     tar.add(program, str(program).lstrip("/"), filter=_plain)
@@ -206,7 +220,8 @@ def _python(tar: tarfile.TarFile, made: str) -> None:
 
 
 def _engine(tar: tarfile.TarFile, made: str, engine: str) -> None:
-    tar.add(ROOT / "tests" / "fakes", "opt/standin/tests/fakes", filter=_standard)
+    for folder in ("fakes", "fixtures/logs"):
+        tar.add(ROOT / "tests" / folder, f"opt/standin/tests/{folder}", filter=_standard)
     _text(tar, made, "opt/standin/tests/__init__.py", "")
     _text(tar, made, f"usr/local/bin/{engine}", ENGINE.format(name=engine), 0o755)
     if engine == "sglang":

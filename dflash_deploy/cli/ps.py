@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
@@ -12,7 +14,16 @@ if TYPE_CHECKING:
     from dflash_deploy.launch.state import Record
 
 
-def ps(*, json: opt.JsonOpt = False) -> None:
+CHECK_TIMEOUT = 25.0
+
+
+def ps(
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit 7 unless one runs and every one is ready.")
+    ] = False,
+    json: opt.JsonOpt = False,
+) -> None:
     """List the servers that `dflash serve` started, and ask each how it is."""
     from dflash_deploy.launch import state
     from dflash_deploy.launch.servers import sweep
@@ -23,19 +34,33 @@ def ps(*, json: opt.JsonOpt = False) -> None:
     records, unread = state.every()
     for path in unread:
         _output.warning(f"{path} is no server's file: rm {path}")
-    states = _states(records)
+    states = _states(records, CHECK_TIMEOUT if check else None)
     if json:
         _output.json([_document(*pair) for pair in zip(records, states, strict=True)])
     elif records:
         _show(records, states)
-    else:
+    elif not check:
         _output.note("no server runs: dflash serve MODEL --detach")
+    if check:
+        _check(records, states)
 
 
-def _states(records: list[Record]) -> list[str]:
+def _check(records: list[Record], states: list[str]) -> None:
+    """What a container's health check and a script that waits want to know. Raises LaunchError."""
+    from dflash_deploy.errors import LaunchError
+    from dflash_deploy.launch.servers import READY
+
+    if not records:
+        raise LaunchError("no server runs", hint="dflash serve MODEL --detach")
+    for record, words in zip(records, states, strict=True):
+        if words != READY:
+            raise LaunchError(f"{record.name}: {words}", hint=f"dflash logs {record.name}")
+
+
+def _states(records: list[Record], patience: float | None) -> list[str]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from dflash_deploy.launch.servers import condition
+    from dflash_deploy.launch.servers import HEALTH_TIMEOUT, condition
     from dflash_deploy.launch.signs import signs
     from dflash_deploy.registry import load
 
@@ -45,7 +70,10 @@ def _states(records: list[Record]) -> list[str]:
     with ThreadPoolExecutor(max_workers=16) as pool:
         return list(
             pool.map(
-                lambda each: condition(each, signs(engines[each.engine], each.version)), records
+                lambda each: condition(
+                    each, signs(engines[each.engine], each.version), patience or HEALTH_TIMEOUT
+                ),
+                records,
             )
         )
 

@@ -22,6 +22,7 @@ MARGIN = 5.0
 """Seconds beyond the engine's own grace: its helpers are ended after it."""
 STEP = 0.05
 HEALTH_TIMEOUT = 2.0
+READY = "ready"
 
 
 def check_not_ours(host: str, port: int) -> None:
@@ -84,24 +85,27 @@ def _left_behind() -> list[state.Record]:
     return [record for record in state.every()[0] if not record.alive and record.ended is None]
 
 
-def condition(record: state.Record, signs: Signs) -> str:
-    """`ready`, how far a start is, `not answering`, or how it ended."""
+def condition(record: state.Record, signs: Signs, patience: float = HEALTH_TIMEOUT) -> str:
+    """`ready`, how far a start is, `not answering`, or how it ended.
+
+    `patience`: seconds for its answer; SGLang generates a token for it, in the queue.
+    """
     if record.ended:
         return record.ended
-    if _healthy(record):
-        return "ready"
+    if _healthy(record, patience):
+        return READY
     if record.ready:
         return "not answering"
     lines = journal.last_lines(Path(record.log)) if record.log else []
     return signs.last_phase(lines) or "starting"
 
 
-def _healthy(record: state.Record) -> bool:
+def _healthy(record: state.Record, patience: float) -> bool:
     import httpx
 
     try:
         url = record.base_url + record.health_path
-        return httpx.get(url, timeout=HEALTH_TIMEOUT, trust_env=False).status_code == httpx.codes.OK
+        return httpx.get(url, timeout=patience, trust_env=False).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 

@@ -329,3 +329,12 @@ def test_a_name_that_means_nothing_is_a_slip(dflash, words):
 
 def test_restart_is_for_detached_servers(dflash):
     assert dflash.run("serve", "gpt-oss-20b", "--restart", "3").code == 2
+
+
+def test_a_check_says_by_its_exit_code_whether_all_are_ready(machine):
+    assert machine.dflash.run("ps", "--check").code == 7
+    machine.serve()
+    assert machine.dflash.run("ps", "--check").code == 0
+    os.kill(machine.living()[0], signal.SIGKILL)
+    assert until(lambda: not machine.living())
+    assert until(lambda: machine.dflash.run("ps", "--check").code == 7)
