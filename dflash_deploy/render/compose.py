@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dflash_deploy.render.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
+from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
 from dflash_deploy.render.documents import dump, literal
 
 

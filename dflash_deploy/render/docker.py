@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from dflash_deploy.render.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
+from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
 
 
 def render(box: Container) -> str:

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dflash_deploy.container import HUB_TOKEN, container, folders
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.plan import Plan
 from dflash_deploy.render import compose, docker, engine_config, k8s, slurm, systemd
-from dflash_deploy.render.container import HUB_TOKEN, container, folders
-from dflash_deploy.render.service import service_name
+from dflash_deploy.service import service_name
 
 
 @dataclass(frozen=True)

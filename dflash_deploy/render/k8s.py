@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dflash_deploy.container import HOME, HUB, HUB_TOKEN, PROBE_TIMEOUT, Container
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.hardware import Card
 from dflash_deploy.plan import Plan
-from dflash_deploy.render.container import HOME, HUB, HUB_TOKEN, PROBE_TIMEOUT, Container
 from dflash_deploy.render.documents import dump, literal
-from dflash_deploy.render.service import weights_gib
+from dflash_deploy.service import weights_gib
 
 ROOM = 50
 """GiB of the claim for what engines compile, and for the next revision's small files."""

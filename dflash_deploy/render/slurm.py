@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dflash_deploy.plan import Plan
 from dflash_deploy.render.command import flag_lines
-from dflash_deploy.render.service import cards, search_path, service_name
+from dflash_deploy.service import cards, search_path, service_name
 
 CPUS_PER_CARD = 8
 """Tokenizing, scheduling and the workers' own threads."""

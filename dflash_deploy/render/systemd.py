@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dflash_deploy.plan import Plan
-from dflash_deploy.render.service import search_path, service_name, start_seconds
+from dflash_deploy.service import search_path, service_name, start_seconds
 
 
 def render(plan: Plan) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dflash_deploy.render.service import start_seconds
+from dflash_deploy.service import start_seconds
 from tests.unit.render.exported import odd, planned, systemd_lines, systemd_words, text, with_key
 
 PLAN = planned("gpt-oss-20b", "vllm", "H100")

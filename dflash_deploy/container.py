@@ -12,7 +12,7 @@ from packaging.version import Version
 from dflash_deploy.engine_schema import Engine, Image
 from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.plan import Plan, Secret
-from dflash_deploy.render.service import cards, known_by, service_name, start_seconds
+from dflash_deploy.service import cards, known_by, service_name, start_seconds
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - inside a container; the published port decides who gets in
 HUB = "/cache/huggingface"

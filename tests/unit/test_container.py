@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dflash_deploy.container import HOME, HUB, container, folders, published
 from dflash_deploy.doctor.caches import PLACES, where
 from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.hardware import Card, Hardware
-from dflash_deploy.render.container import HOME, HUB, container, folders, published
-from dflash_deploy.render.service import UNKNOWN, cards, service_name, start_seconds
+from dflash_deploy.service import UNKNOWN, cards, service_name, start_seconds
 from tests.unit.render.exported import REGISTRY, kubernetes, planned, text
 
 VLLM = planned("gpt-oss-20b", "vllm", "H100")
