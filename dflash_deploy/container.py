@@ -63,6 +63,22 @@ class Container:
         return ("python3", "-c", f"import urllib.request; {asked}")
 
 
+def check_carried(plan: Plan) -> None:
+    """Whether a plan can leave this machine's own environments. Raises Unsupported."""
+    if plan.engine == "transformers":
+        raise Unsupported(
+            "the embedded engine is this program's own: there is no image or environment of it",
+            hint=f"--engine vllm, or dflash serve {plan.served_names[-1]}",
+        )
+    for secret in plan.secrets:
+        if not secret.env:
+            # never written down as a server that asks for no key
+            raise Unsupported(
+                "SGLang takes its API key in argv or a file alone: no container holds it",
+                hint=f"env -u {secret.taken_from} dflash ..., and a proxy that asks for it",
+            )
+
+
 def container(plan: Plan, engine: Engine) -> Container:
     """Raises Unsupported where the engine has no image for this release or driver."""
     return Container(

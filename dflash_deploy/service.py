@@ -32,6 +32,8 @@ def known_by(plan: Plan) -> dict[str, str]:
         "dflash.engine": plan.engine,
         "dflash.version": plan.version,
         "dflash.port": str(plan.port),
+        "dflash.url": plan.base_url,
+        "dflash.health": plan.health_path,
     }
 
 

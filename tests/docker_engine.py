@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +89,13 @@ class DockerEngine:
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[DockerEngine]:
     """A daemon for the whole run; everything of it goes with it."""
+    with daemon() as engine:
+        yield engine
+
+
+@contextmanager
+def daemon() -> Iterator[DockerEngine]:
+    """One for the block alone, which may be killed."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("dockerd", "ip", "busybox"))):
         pytest.fail(f"no Docker daemon can be started: {INSTALL}")
     # short: a socket's path holds 107 characters
@@ -150,7 +159,7 @@ def _bridge() -> tuple[str, str]:
         for network in ipaddress.ip_network("172.16.0.0/12").subnets(new_prefix=24)
         if network.network_address.packed[1] > 28 and not any(map(network.overlaps, used))
     )
-    name = f"dfl{os.getpid() % 100000}"
+    name = f"dfl{secrets.token_hex(4)}"
     for words in (
         ["link", "add", name, "type", "bridge"],
         ["addr", "add", f"{next(free.hosts())}/24", "dev", name],

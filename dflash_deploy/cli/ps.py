@@ -11,7 +11,10 @@ from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
 
 if TYPE_CHECKING:
+    from dflash_deploy.launch.containers import BoxedServer
     from dflash_deploy.launch.state import Record
+
+    Server = Record | BoxedServer
 
 
 CHECK_TIMEOUT = 25.0
@@ -24,9 +27,9 @@ def ps(
     ] = False,
     json: opt.JsonOpt = False,
 ) -> None:
-    """List the servers that `dflash serve` started, and ask each how it is."""
+    """List the servers that run, in containers too, and ask each how it is."""
     from dflash_deploy.launch import state
-    from dflash_deploy.launch.servers import sweep
+    from dflash_deploy.launch.servers import HEALTH_TIMEOUT, sweep
 
     for gone in sweep():
         _output.warning(f"{gone.name} was killed; what it left is cleared away"
@@ -34,18 +37,31 @@ def ps(
     records, unread = state.every()
     for path in unread:
         _output.warning(f"{path} is no server's file: rm {path}")
-    states = _states(records, CHECK_TIMEOUT if check else None)
+    servers: list[Server] = [*records, *_boxed()]
+    states = _states(servers, CHECK_TIMEOUT if check else HEALTH_TIMEOUT)
     if json:
-        _output.json([_document(*pair) for pair in zip(records, states, strict=True)])
-    elif records:
-        _show(records, states)
+        _output.json([_document(*pair) for pair in zip(servers, states, strict=True)])
+    elif servers:
+        _show(servers, states)
     elif not check:
         _output.note("no server runs: dflash serve MODEL --detach")
     if check:
-        _check(records, states)
+        _check(servers, states)
 
 
-def _check(records: list[Record], states: list[str]) -> None:
+def _boxed() -> list[BoxedServer]:
+    """Those in containers; a daemon that fails is told, and hides no other server."""
+    from dflash_deploy.errors import DFlashError
+    from dflash_deploy.launch import containers
+
+    try:
+        return containers.every()
+    except DFlashError as error:
+        _output.warning(f"servers in containers are not shown: {error.message}")
+        return []
+
+
+def _check(records: list[Server], states: list[str]) -> None:
     """What a container's health check and a script that waits want to know. Raises LaunchError."""
     from dflash_deploy.errors import LaunchError
     from dflash_deploy.launch.servers import READY
@@ -57,28 +73,30 @@ def _check(records: list[Record], states: list[str]) -> None:
             raise LaunchError(f"{record.name}: {words}", hint=f"dflash logs {record.name}")
 
 
-def _states(records: list[Record], patience: float | None) -> list[str]:
+def _states(servers: list[Server], patience: float) -> list[str]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from dflash_deploy.launch.servers import HEALTH_TIMEOUT, condition
+    from dflash_deploy.launch import containers
+    from dflash_deploy.launch.servers import condition
     from dflash_deploy.launch.signs import signs
+    from dflash_deploy.launch.state import Record
     from dflash_deploy.registry import load
 
-    if not records:
+    if not servers:
         return []
     engines = load(user=False).engines
+
+    def of(each: Server) -> str:
+        told = signs(engines[each.engine], each.version)
+        if isinstance(each, Record):
+            return condition(each, told, patience)
+        return containers.condition(each, told, patience)
+
     with ThreadPoolExecutor(max_workers=16) as pool:
-        return list(
-            pool.map(
-                lambda each: condition(
-                    each, signs(engines[each.engine], each.version), patience or HEALTH_TIMEOUT
-                ),
-                records,
-            )
-        )
+        return list(pool.map(of, servers))
 
 
-def _show(records: list[Record], states: list[str]) -> None:
+def _show(records: list[Server], states: list[str]) -> None:
     columns = (
         _output.Column("NAME"), _output.Column("MODEL", wrap=True), _output.Column("ENGINE"),
         _output.Column("PORT", right=True), _output.Column("STATE", wrap=True),
@@ -96,7 +114,7 @@ def _show(records: list[Record], states: list[str]) -> None:
     _output.table(columns, rows)
 
 
-def _document(record: Record, words: str) -> dict[str, Any]:
+def _document(record: Server, words: str) -> dict[str, Any]:
     import msgspec
 
     return {**msgspec.structs.asdict(record), "state": words}

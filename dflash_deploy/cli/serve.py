@@ -33,6 +33,9 @@ TimeoutOpt = Annotated[
 DetachOpt = Annotated[
     bool, typer.Option("--detach", "-d", help="Leave it running when it is ready: `dflash ps`.")
 ]
+DockerOpt = Annotated[
+    bool, typer.Option("--docker", help="In the engine's own image: no engine need be installed.")
+]
 RestartOpt = Annotated[
     int, typer.Option(min=0, help="Start it again after a crash, so many times (--detach).")
 ]
@@ -60,6 +63,7 @@ def serve(
         Gate, typer.Option(help="What an inactive draft does to the launch.")
     ] = Gate.fail,
     timeout: TimeoutOpt = None,
+    docker: DockerOpt = False,
     detach: DetachOpt = False,
     restart: RestartOpt = 0,
     json: opt.JsonOpt = False,
@@ -69,6 +73,8 @@ def serve(
     from dflash_deploy.cli._serving import Proof, in_background, in_foreground
     from dflash_deploy.errors import UsageError
 
+    if docker and engine_env:
+        raise UsageError("an image brings its own engine", hint="--docker, or --engine-env")
     if restart and not detach:
         raise UsageError("--restart is for servers that outlive this command", hint="--detach")
     wanted = Wanted(
@@ -77,6 +83,10 @@ def serve(
         opt.engine_words(engine_args),
     )  # fmt: skip
     proof = Proof(acceptance.value, timeout, json)
+    if docker:
+        from dflash_deploy.cli._boxed import in_container
+
+        raise typer.Exit(in_container(wanted, proof, detach=detach, restart=restart))
     if detach:
         in_background(wanted, proof, engine_env=engine_env, restart=restart)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dflash_deploy.cli import _output
-from dflash_deploy.cli.logs import NameArg
+from dflash_deploy.cli.logs import NameArg, boxed
 
 if TYPE_CHECKING:
     from dflash_deploy.launch.state import Record
@@ -22,17 +22,21 @@ def stop(
     from concurrent.futures import ThreadPoolExecutor
 
     from dflash_deploy.errors import UsageError
-    from dflash_deploy.launch import servers, state
+    from dflash_deploy.launch import containers, servers, state
 
     if every == bool(name):
         raise UsageError("one server, or all of them", hint="dflash stop NAME, or --all")
     record = None if every else servers.named(name)
-    if not every and record is None and not servers.ran(name):
+    boxes = boxed(None if every else name) if record is None else []
+    if not every and record is None and not boxes and not servers.ran(name):
         raise servers.unknown(name)
     wanted = state.every()[0] if every else [record] if record else []
     with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
         list(pool.map(_stop, wanted))
-    if not wanted:
+    for box in boxes:
+        containers.stop(box.name)
+        _output.note(f"stopped {box.name}" if not box.ended else f"removed {box.name}")
+    if not wanted and not boxes:
         _output.note("no server runs" if every else f"{name} does not run")
 
 

@@ -92,7 +92,7 @@ def condition(record: state.Record, signs: Signs, patience: float = HEALTH_TIMEO
     """
     if record.ended:
         return record.ended
-    if _healthy(record, patience):
+    if healthy(record.base_url + record.health_path, patience):
         return READY
     if record.ready:
         return "not answering"
@@ -100,11 +100,11 @@ def condition(record: state.Record, signs: Signs, patience: float = HEALTH_TIMEO
     return signs.last_phase(lines) or "starting"
 
 
-def _healthy(record: state.Record, patience: float) -> bool:
+def healthy(url: str, patience: float) -> bool:
+    """Whether a 200 comes from it within so many seconds."""
     import httpx
 
     try:
-        url = record.base_url + record.health_path
         return httpx.get(url, timeout=patience, trust_env=False).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False

@@ -27,6 +27,7 @@ def _service(box: Container, user: str) -> dict[str, Any]:
         "volumes": list(_volumes(box)),
         "ipc": "host",
         "security_opt": ["no-new-privileges:true"],
+        "cap_drop": ["ALL"],
         "healthcheck": {
             "test": ["CMD", *map(literal, box.health)],
             "interval": "30s",

@@ -23,7 +23,7 @@ def _options(box: Container) -> Iterator[str]:
     yield shlex.join(["--gpus", _gpus(box)])
     yield "--ipc host"
     yield '--user "$(id -u):$(id -g)"'
-    yield "--security-opt no-new-privileges"
+    yield "--security-opt no-new-privileges --cap-drop ALL"
     yield shlex.join(["--publish", f"{box.address}:{box.port}:{box.port}"])
     for outside, within in folders(box):
         yield f'--volume "{outside}:{within}"'

@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dflash_deploy.container import HUB_TOKEN, container, folders
+from dflash_deploy.container import HUB_TOKEN, check_carried, container, folders
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.errors import Unsupported
 from dflash_deploy.plan import Plan
 from dflash_deploy.render import compose, docker, engine_config, k8s, slurm, systemd
 from dflash_deploy.service import service_name
@@ -26,18 +25,7 @@ def export(form: str, plan: Plan, engine: Engine, user: str) -> Export:
 
     Raises Unsupported where the form cannot carry what the plan needs.
     """
-    if plan.engine == "transformers":
-        raise Unsupported(
-            "the embedded engine is this program's own: there is no image or environment of it",
-            hint=f"--engine vllm, or dflash serve {plan.served_names[-1]}",
-        )
-    for secret in plan.secrets:
-        if not secret.env:
-            # never written down as a server that asks for no key
-            raise Unsupported(
-                "SGLang takes its API key in argv or a file alone, and an export holds no key",
-                hint=f"env -u {secret.taken_from} dflash plan ..., and a proxy that asks for it",
-            )
+    check_carried(plan)
     return EXPORTS[form](plan, engine, user)
 
 

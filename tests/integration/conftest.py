@@ -32,6 +32,8 @@ def port() -> int:
 class CommandLine:
     """Starts `dflash` with the fakes on PATH and nothing else of the user's."""
 
+    module = "dflash_deploy"
+
     def __init__(self, bin_dir: Path | None, home: Path) -> None:
         path = f"{bin_dir}:/usr/bin:/bin" if bin_dir else "/usr/bin:/bin"
         self.env = {
@@ -55,7 +57,7 @@ class CommandLine:
             "text": True,
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "dflash_deploy", *argv],
+            [sys.executable, "-m", self.module, *argv],
             env=self.env | (env or {}),
             **(defaults | options),
         )

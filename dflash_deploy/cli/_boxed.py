@@ -1,0 +1,94 @@
+"""`dflash serve --docker`: the same plan in the engine's own image, under the Docker daemon."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import dataclass
+
+from dflash_deploy.cli import _output
+from dflash_deploy.cli._planning import Wanted, planned, request_for
+from dflash_deploy.cli._running import announce, headline, ready
+from dflash_deploy.cli._serving import Proof
+from dflash_deploy.container import Container, check_carried, container
+from dflash_deploy.errors import Interrupted
+from dflash_deploy.launch.container import FOREVER, box_up
+from dflash_deploy.launch.daemon import connected
+from dflash_deploy.launch.endings import died
+from dflash_deploy.launch.servers import check_not_ours
+from dflash_deploy.launch.signals import forwarded
+from dflash_deploy.launch.signs import Signs, signs
+from dflash_deploy.no_room import check_free
+from dflash_deploy.plan import Plan
+from dflash_deploy.registry import load
+
+
+@dataclass(frozen=True)
+class Boxing:
+    plan: Plan
+    box: Container
+    signs: Signs
+
+
+class Pulling:
+    """How far the image is: a line drawn over itself, or said once where nobody watches."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def __call__(self, line: str) -> None:
+        if _output.on_terminal():
+            _output.status(line)
+        elif not self._said and line:
+            _output.note(line)
+            self._said = True
+
+
+def in_container(wanted: Wanted, proof: Proof, *, detach: bool, restart: int) -> int:
+    """Until it ends, or with `detach` until it has proven itself; the command's exit code."""
+    made = _prepared(wanted)
+    output = None if detach or sys.stderr is None else sys.stderr.buffer
+    with (
+        connected() as client,
+        box_up(
+            client, made.plan, made.box, signs=made.signs, output=output, say=Pulling()
+        ) as server,
+        forwarded(server) as asked,
+    ):  # fmt: skip
+        _output.note(f"{made.box.name} runs {made.box.image}")
+        ready(made.plan, server, gate=proof.gate, timeout=proof.timeout, json=proof.json,
+              alone=detach)  # fmt: skip
+        if detach:
+            if asked:
+                raise Interrupted("stopped before it was left to itself")
+            server.keep(_policy(restart))
+        else:
+            code = server.wait()
+    if detach:
+        name = made.box.name
+        _output.note(f"it runs on as {name}: dflash logs {name}, dflash stop {name}")
+        return 0
+    if not asked:
+        end = died(made.plan.engine, code, server.tail, "while it served", made.signs)
+        _output.error(end, as_json=False)
+        return code or end.exit_code
+    return 130 if signal.SIGINT in asked else code
+
+
+def _prepared(wanted: Wanted) -> Boxing:
+    """What can be refused is refused before the daemon is asked for anything."""
+    registry = load(wanted.registry)
+    engine = registry.engines[request_for(registry, wanted).engine]
+    plan = planned(registry, wanted)
+    check_carried(plan)
+    box = container(plan, engine)
+    check_not_ours(plan.host, plan.port)
+    check_free(plan.hardware, plan.tensor_parallel, plan.memory, plan.engine)
+    announce(plan)
+    _output.note(headline(plan))
+    return Boxing(plan, box, signs(engine, plan.version))
+
+
+def _policy(restart: int) -> dict[str, object]:
+    """As the printed line has it, unless a number of restarts was asked for."""
+    return {"Name": "on-failure", "MaximumRetryCount": restart} if restart else dict(FOREVER)

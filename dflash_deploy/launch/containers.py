@@ -1,0 +1,119 @@
+"""Servers in containers, found again by their labels: by any shell, whatever state we keep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dflash_deploy.launch.container import GRACE
+from dflash_deploy.launch.daemon import connected, reachable, told
+from dflash_deploy.launch.endings import in_words
+from dflash_deploy.launch.servers import READY, healthy
+from dflash_deploy.launch.signs import Signs
+from dflash_deploy.schema import EngineName
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.containers import Container as Running
+
+LABEL = "dflash.model"
+LAST_LINES = 200
+
+
+class BoxedServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A container of ours, as its labels and the daemon tell of it."""
+
+    name: str
+    model: str
+    draft: str
+    engine: EngineName
+    version: str
+    port: int
+    base_url: str
+    health_path: str
+    since: str
+    """When it was last started, in ISO 8601."""
+    restarts: int
+    container: str
+    """Its id, short."""
+    ended: str | None
+    """How it ended, if it does not run."""
+    unhealthy: bool
+    last_lines: tuple[str, ...] = ()
+
+
+def every() -> list[BoxedServer]:
+    """All of them by name; none where no daemon can be. Raises EngineError."""
+    if not reachable():
+        return []
+    with connected() as client, told():
+        return sorted(map(_read, _ours(client)), key=lambda box: box.name)
+
+
+def condition(box: BoxedServer, signs: Signs, patience: float) -> str:
+    """As `servers.condition` says it of a process."""
+    if box.ended:
+        return box.ended
+    if healthy(box.base_url + box.health_path, patience):
+        return READY
+    if box.unhealthy:
+        return "unhealthy"
+    return signs.last_phase(box.last_lines) or "starting"
+
+
+def logs(name: str, *, follow: bool) -> Iterator[bytes]:
+    """What a container wrote, and with `follow` what it writes until it ends."""
+    with connected() as client, told():
+        found = client.containers.get(name)
+        yield from found.logs(stream=True, follow=follow)
+
+
+def stop(name: str) -> bool:
+    """End a container and remove it; whether it ran."""
+    from docker.errors import NotFound
+
+    with connected() as client, told():
+        try:
+            found = client.containers.get(name)
+            ran = found.status == "running"
+            # else the daemon starts it again between the two
+            found.update(restart_policy={"Name": "no"})
+            found.stop(timeout=GRACE)
+            found.remove(force=True)
+        except NotFound:
+            return False
+    return bool(ran)
+
+
+def _ours(client: docker.DockerClient) -> list[Running]:
+    return list(client.containers.list(all=True, filters={"label": LABEL}))
+
+
+def _read(found: Running) -> BoxedServer:
+    labels, state = found.labels, found.attrs["State"]
+    ended = None
+    if state["Status"] not in ("running", "restarting"):
+        code = int(state["ExitCode"])
+        ended = "ran out of memory" if state.get("OOMKilled") else in_words(code)
+    lines = (
+        () if ended else tuple(found.logs(tail=LAST_LINES).decode("utf-8", "replace").splitlines())
+    )
+    return BoxedServer(
+        name=str(found.name), model=labels[LABEL], draft=labels.get("dflash.draft", ""),
+        engine=labels.get("dflash.engine", "vllm"), version=labels.get("dflash.version", ""),
+        port=int(labels.get("dflash.port", 0)), base_url=labels.get("dflash.url", ""),
+        health_path=labels.get("dflash.health", "/health"),
+        since=_seconds(state["StartedAt"]), restarts=int(found.attrs.get("RestartCount", 0)),
+        container=str(found.short_id), ended=ended,
+        unhealthy=(state.get("Health") or {}).get("Status") == "unhealthy", last_lines=lines,
+    )  # fmt: skip
+
+
+def _seconds(stamp: str) -> str:
+    """Docker's nanoseconds are more than ISO 8601 readers take."""
+    whole = stamp.partition(".")[0].rstrip("Z")
+    # one that never ran says the year 1
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.strptime(whole, "%Y-%m-%dT%H:%M:%S"))

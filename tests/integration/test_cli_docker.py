@@ -1,0 +1,260 @@
+"""`dflash serve --docker` on a real daemon: started, found again, ended, and each way to fail."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import shlex
+import signal
+import subprocess
+
+import pytest
+
+from dflash_deploy.errors import DFlashError
+from dflash_deploy.launch.daemon import connected
+from dflash_deploy.registry import load
+from tests.docker_engine import daemon, docker_engine, free_port
+from tests.integration.conftest import CommandLine
+
+__all__ = ["docker_engine"]
+NAME = "dflash-gpt-oss-20b"
+VLLM = load(user=False).engines["vllm"]
+NEWEST = VLLM.releases[-1].version
+IMAGE = VLLM.images[0].reference.format(version=NEWEST)
+SECRET = "sk-never-written-down"
+# the daemon here gives no cards; what is compared is all the rest
+ALIKE = ("PortBindings", "RestartPolicy", "IpcMode", "Init", "SecurityOpt", "CapDrop")
+
+
+class Boxes(CommandLine):
+    """A user of a Docker daemon, with no engine installed."""
+
+    module = "tests.fakes.without_gpus"
+
+    def __init__(self, home, host: str) -> None:
+        super().__init__(None, home)
+        self.env["DOCKER_HOST"] = host
+        self.port = free_port()
+
+    def words(self, *more: str) -> tuple[str, ...]:
+        return (
+            "serve",
+            "gpt-oss-20b",
+            "--engine",
+            "vllm",
+            "--docker",
+            "--port",
+            str(self.port),
+            *more,
+        )
+
+    def serve(self, *more: str, **knobs: object):
+        env = {f"FAKE_ENGINE_{name}": str(value) for name, value in knobs.items()}
+        return self.run(*self.words(*more), env=env)
+
+    def ps(self, **env: str) -> list[dict]:
+        return json.loads(self.run("ps", "--json", env=env).out)
+
+
+@pytest.fixture
+def boxes(docker_engine, tmp_path):
+    docker_engine.give(IMAGE, engine="vllm")
+    yield Boxes(tmp_path, docker_engine.host)
+    for container in docker_engine.client.containers.list(all=True):
+        container.remove(force=True)
+
+
+@pytest.fixture
+def client(docker_engine):
+    return docker_engine.client
+
+
+def test_it_runs_on_alone_and_any_shell_finds_reads_and_ends_it(boxes, client, tmp_path):
+    started = boxes.serve("--detach", "--json")
+    assert started.code == 0, started.err
+    assert json.loads(started.out)["endpoint"]["base_url"].endswith(str(boxes.port))
+    assert f"dflash stop {NAME}" in started.err
+
+    elsewhere = {"XDG_STATE_HOME": str(tmp_path / "another")}
+    (seen,) = boxes.ps(**elsewhere)
+    assert (seen["name"], seen["state"], seen["version"]) == (NAME, "ready", NEWEST)
+    assert "Started server process" in boxes.run("logs", NAME, env=elsewhere).out
+    shown = boxes.run("ps", env={"COLUMNS": "80"}).out
+    assert max(map(len, shown.splitlines())) <= 80
+
+    assert boxes.run("stop", "gpt-oss-20b", env=elsewhere).code == 0
+    assert client.containers.list(all=True) == []
+    assert boxes.ps() == []
+
+
+def test_in_the_foreground_ctrl_c_ends_it(boxes, client):
+    command = boxes.start(*boxes.words())
+    said = ""
+    for line in command.stderr:
+        said += line
+        if "ready after" in line:
+            break
+    assert [seen["state"] for seen in boxes.ps()] == ["ready"], said
+
+    command.send_signal(signal.SIGINT)
+
+    assert command.wait(30) == 130
+    assert client.containers.list(all=True) == []
+
+
+def test_a_command_that_is_killed_leaves_its_container_to_be_found(boxes):
+    command = boxes.start(*boxes.words())
+    assert any("ready after" in line for line in command.stderr)
+    command.kill()
+    command.wait(10)
+    assert [seen["state"] for seen in boxes.ps()] == ["ready"]
+    assert boxes.run("stop", NAME).code == 0
+
+
+def test_the_printed_line_does_the_same(boxes, client):
+    """But for the cards, which this daemon has none of."""
+    assert boxes.serve("--detach").code == 0
+    ours = client.containers.get(NAME).attrs
+    boxes.run("stop", NAME)
+    line = boxes.run(
+        "plan", "gpt-oss-20b", "--engine", "vllm", "--port", str(boxes.port), "--format", "docker"
+    ).out
+
+    without = re.sub(r"\n *--gpus \S+ \\", "", line)
+    assert without != line
+    subprocess.run(["bash", "-ec", without.replace("docker run", "/usr/bin/docker run")],
+                   env=boxes.env, check=True, capture_output=True)  # fmt: skip
+
+    theirs = client.containers.get(NAME).attrs
+    for key in ALIKE:
+        assert theirs["HostConfig"][key] == ours["HostConfig"][key], key
+    assert sorted(theirs["HostConfig"]["Binds"]) == sorted(ours["HostConfig"]["Binds"])
+    for key in ("Image", "User", "Entrypoint", "Cmd", "Labels", "Healthcheck"):
+        assert theirs["Config"][key] == ours["Config"][key], key
+    # a name that has no value here stands there alone, and means nothing
+    given = [word for word in theirs["Config"]["Env"] if "=" in word]
+    assert sorted(given) == sorted(ours["Config"]["Env"])
+    assert [seen["name"] for seen in boxes.ps()] == [NAME]
+
+
+def test_after_a_crash_the_daemon_starts_it_again_so_often(boxes, client):
+    assert boxes.serve("--detach", "--restart", "3").code == 0
+    policy = client.containers.get(NAME).attrs["HostConfig"]["RestartPolicy"]
+    assert policy == {"Name": "on-failure", "MaximumRetryCount": 3}
+
+
+def test_a_draft_that_does_nothing_fails_the_launch_and_leaves_nothing(boxes, client):
+    failed = boxes.serve("--detach", ACCEPTANCE=1.0)
+    assert failed.code == 8, failed.err
+    assert client.containers.list(all=True) == []
+
+
+def test_a_crash_is_told_with_the_engines_last_error(boxes, client):
+    failed = boxes.serve("--detach", CRASH_AT="Loading model from scratch")
+    assert failed.code == 7, failed.err
+    assert "before it was ready" in failed.err
+    assert client.containers.list(all=True) == []
+
+
+def test_a_key_is_in_no_label_no_command_and_no_log(boxes, client):
+    started = boxes.run(*boxes.words("--detach"), env={"DFLASH_API_KEY": SECRET})
+    assert started.code == 0, started.err
+    attrs = client.containers.get(NAME).attrs
+    assert f"VLLM_API_KEY={SECRET}" in attrs["Config"].pop("Env")
+    assert SECRET not in json.dumps(attrs) + started.err
+    assert SECRET not in boxes.run("logs", NAME).out
+
+
+def test_a_daemon_without_an_nvidia_runtime_is_told_as_that(boxes, client):
+    boxes.module = "dflash_deploy"
+    failed = boxes.serve("--gpu", "H100")
+    assert failed.code == 5
+    assert "no NVIDIA cards" in failed.err
+    assert "nvidia-container-toolkit" in failed.err
+    assert client.containers.list(all=True) == []
+
+
+def test_no_daemon_is_told_as_that(boxes):
+    failed = boxes.run(*boxes.words(), env={"DOCKER_HOST": "unix:///nonexistent.sock"})
+    assert failed.code == 5
+    assert "no Docker daemon answers at unix:///nonexistent.sock" in failed.err
+    shown = boxes.run("ps", env={"DOCKER_HOST": "unix:///nonexistent.sock"})
+    assert (shown.code, "are not shown" in shown.err) == (0, True)
+
+
+def test_a_socket_of_others_is_told_as_that(docker_engine, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", docker_engine.host)
+    docker_engine.log.parent.chmod(0o755)  # the folder may be entered, the socket not opened
+    assert docker_engine.client.ping()  # what it imports is read before the rights are gone
+    with multiprocessing.get_context("fork").Pool(1, initializer=_be_nobody) as other:
+        code, hint = other.apply(_refused)
+    assert (code, hint) == (5, "sudo usermod -aG docker $USER, then log in anew")
+
+
+def _be_nobody() -> None:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def _refused() -> tuple[int, str | None]:
+    try:
+        with connected():
+            return 0, None
+    except DFlashError as error:
+        return error.exit_code, error.hint
+
+
+def test_an_image_that_is_not_there_is_told_as_that(boxes):
+    failed = boxes.serve("--engine-version", "0.30.0")
+    assert failed.code == 6
+    assert "v0.30.0" in failed.err
+    assert "docker pull" in failed.err
+
+
+def test_a_port_that_another_container_has_is_told_as_that(boxes, client):
+    client.containers.run(
+        IMAGE,
+        ["sleep", "60"],
+        detach=True,
+        ports={"80/tcp": ("127.0.0.1", boxes.port)},
+        name="other",
+    )
+    failed = boxes.serve()
+    assert failed.code == 7
+    assert f"port {boxes.port}" in failed.err
+
+
+def test_a_name_that_another_container_has_is_told_as_that(boxes, client):
+    client.containers.create(IMAGE, ["sleep", "60"], name=NAME)
+    failed = boxes.serve()
+    assert failed.code == 7
+    assert shlex.join(["docker", "rm", "-f", NAME]) in failed.err
+    assert client.containers.get(NAME)
+
+
+def test_one_of_ours_that_ended_makes_room(boxes, client):
+    client.containers.create(IMAGE, ["sleep", "60"], name=NAME, labels={"dflash.model": "x"})
+    assert boxes.serve("--detach").code == 0
+    again = boxes.serve("--detach")
+    assert again.code == 7
+    assert "dflash stop" in again.err
+
+
+def test_a_daemon_that_is_killed_is_told_as_that(tmp_path):
+    with daemon() as engine:
+        engine.give(IMAGE, engine="vllm")
+        boxes = Boxes(tmp_path, engine.host)
+        command = boxes.start(*boxes.words())
+        assert any("ready after" in line for line in command.stderr)
+        os.kill(engine.pid, signal.SIGKILL)
+        _, err = command.communicate(timeout=60)
+        assert command.returncode == 5, err
+        assert "no Docker daemon answers" in err
+
+
+def test_an_image_brings_its_own_engine(boxes, tmp_path):
+    refused = boxes.run(*boxes.words("--engine-env", str(tmp_path)))
+    assert (refused.code, "--docker" in refused.err) == (2, True)
