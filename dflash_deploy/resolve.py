@@ -83,7 +83,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         choices=(*need.choices, *rooms),
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected,
-        warnings=(*cautions(entry, draft, engine, version, request),
+        warnings=(*cautions(entry, draft, engine, version, request, hardware),
                   *terms(entry, draft, seen, request, weights),
                   *short_queue(recipe, request),
                   *(item.message for item in found if item.severity == "warn")),
@@ -146,8 +146,9 @@ def variables(found: list[Finding]) -> Iterator[Fix]:
 
 
 def cautions(
-    entry: Entry, draft: Draft, engine: Engine, version: Version, request: Request
-) -> Iterator[str]:
+    entry: Entry, draft: Draft, engine: Engine, version: Version, request: Request,
+    hardware: Hardware,
+) -> Iterator[str]:  # fmt: skip
     """What the entry itself warns of, and a release that nobody here has seen."""
     newest = engine.releases[-1].version
     if version > Version(newest):
@@ -157,8 +158,16 @@ def cautions(
         )
     for caution in entry.model.cautions:
         meant = caution.engine in (None, request.engine) and caution.draft in (None, draft.id)
-        if meant and within(caution.version, version):
+        if meant and within(caution.version, version) and may_be(caution.cards, hardware):
             yield caution.message
+
+
+def may_be(cards: list[str] | None, hardware: Hardware) -> bool:
+    """Whether one of these cards is there, or one that nobody knows."""
+    there = {(card.name, card.architecture) for card in hardware.cards}
+    return not (cards and there) or any(
+        architecture is None or {name, architecture} & {*cards} for name, architecture in there
+    )
 
 
 def short_queue(recipe: Recipe, request: Request) -> Iterator[str]:

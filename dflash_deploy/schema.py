@@ -249,6 +249,9 @@ class Caution(Struct, frozen=True, kw_only=True):
     version: str | None = None
     draft: str | None = None
     """The draft it speaks of; None: every draft of the entry."""
+    cards: list[str] | None = None
+    """Ids of gpus.yaml, or architectures, and the message names them too: it is also said where
+    the card is unknown. None: every card."""
     message: str
     source: str
 

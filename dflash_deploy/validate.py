@@ -20,7 +20,8 @@ from dflash_deploy.flag_tables import flag_table
 from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
 from dflash_deploy.registry import Entry
 from dflash_deploy.rules import first_release
-from dflash_deploy.schema import Evidence, Measurement, Recipe
+from dflash_deploy.schema import Evidence, Gpu, Measurement, Recipe
+from dflash_deploy.validate_cautions import check_cautions, unknown_cards
 from dflash_deploy.validate_pairs import check_parsers, check_taps
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -45,13 +46,22 @@ class Problem:
         return f"{self.file}: {self.where}: {self.message}"
 
 
-def problems(entries: Iterable[Entry], engines: Mapping[str, Engine]) -> list[Problem]:
-    """Everything wrong with these entries, in the order of the entries and their parts."""
+def problems(
+    entries: Iterable[Entry], engines: Mapping[str, Engine], gpus: Iterable[Gpu] | None = None
+) -> list[Problem]:
+    """Everything wrong with these entries, in the order of the entries and their parts.
+
+    Without a catalogue of cards, names of cards are not looked at: a wrong one does no harm.
+    """
+    catalogue = None if gpus is None else tuple(gpus)
     return [
         Problem(entry.files[0], where, message)
         for entry in entries
-        for check in _CHECKS
-        for where, message in check(entry, engines)
+        for found in (
+            *(check(entry, engines) for check in _CHECKS),
+            *([] if catalogue is None else [unknown_cards(entry, catalogue)]),
+        )
+        for where, message in found
     ]
 
 
@@ -308,20 +318,6 @@ def _check_claim(where: str, evidence: Evidence) -> _Found:
             yield where, f"a row of {row.task} without a number"
 
 
-def _check_cautions(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
-    drafts = {draft.id for draft in entry.model.drafts}
-    for caution in entry.model.cautions:
-        where = f"caution `{caution.message[:40]}...`"
-        if caution.engine is not None and caution.engine not in engines:
-            yield where, f"unknown engine `{caution.engine}`"
-        if caution.version is not None and not is_range(caution.version):
-            yield where, f"`{caution.version}` is no range of versions"
-        if caution.version is not None and caution.engine is None:
-            yield where, "a range of versions needs the engine it speaks of"
-        if caution.draft is not None and caution.draft not in drafts:
-            yield where, f"unknown draft `{caution.draft}`"
-
-
 def _check_parsers(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     for parsers in entry.model.target.parsers if entry.model.target else []:
         for name in (parsers.tool, parsers.reasoning):
@@ -347,7 +343,7 @@ _CHECKS = (
     _check_reach,
     _check_flags,
     _check_evidence,
-    _check_cautions,
+    check_cautions,
     _check_parsers,
     _check_pairs,
 )

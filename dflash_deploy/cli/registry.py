@@ -64,7 +64,7 @@ def check(
         {"file": one_line(each.file), "where": one_line(each.where),
          "message": one_line(each.message)}
         for each in (*(misplaced(folder) if folder else ()),
-                     *problems(registry.entries.values(), registry.engines))
+                     *problems(registry.entries.values(), registry.engines, registry.gpus))
     ]  # fmt: skip
     if json:
         _output.json({"entries": len(registry.entries), "problems": found})

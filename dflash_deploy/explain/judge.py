@@ -51,7 +51,10 @@ def _cautions(serving: Serving) -> tuple[str, ...]:
     if serving.entry is None or serving.draft is None:
         return ()
     request = Request(model=serving.entry.id, engine=serving.name)
-    return tuple(cautions(serving.entry, serving.draft, serving.engine, serving.version, request))
+    return tuple(
+        cautions(serving.entry, serving.draft, serving.engine, serving.version, request,
+                 serving.hardware)
+    )  # fmt: skip
 
 
 def planned(serving: Serving, plan: Plan | None) -> dict[str, tuple[str, ...]]:

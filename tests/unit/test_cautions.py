@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from pins import pins
 
 from dflash_deploy.choose import intended_draft
 from dflash_deploy.explain.report import reports
 from dflash_deploy.explain.shell import from_text
-from dflash_deploy.hardware import parse
+from dflash_deploy.hardware import Card, Hardware, parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.registry import Registry, load
 from dflash_deploy.request import Request
+from dflash_deploy.schema import Caution
+from dflash_deploy.validate import problems
 
 SHIPPED = load(user=False)
 CARDS = parse("H200:8", SHIPPED.gpus)
@@ -36,12 +40,12 @@ cautions:
 """
 
 
-def warnings(registry: Registry, model: str, engine: str = "vllm") -> str:
+def warnings(registry: Registry, model: str, engine: str = "vllm", cards: Hardware = CARDS) -> str:
     entry = registry.find(model)
     draft = intended_draft(entry, Request(model=model, engine=engine))
     words = pins(registry, entry, draft, engine, registry.engines[engine].releases[-1].version)
     request = Request(model=model, engine=engine, trust_remote_code=True, engine_args=words)
-    return "\n".join(make_plan(registry, request, CARDS).warnings)
+    return "\n".join(make_plan(registry, request, cards).warnings)
 
 
 def test_each_draft_of_a_target_gets_its_own_sentences() -> None:
@@ -79,3 +83,58 @@ def test_a_sentence_about_a_draft_says_which(entry) -> None:
     of_one = re.compile(r"\b(the|this|its) draft\b(?! for)|\bpair\b|\bits card\b")
     for caution in entry.model.cautions:
         assert caution.draft or not of_one.search(caution.message), caution.message
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "cards", "words"),
+    [
+        ("qwen3.8-27b", "sglang", "RTX-5090:4", "on an RTX 5090"),
+        ("qwen3.8-27b", "vllm", "A100", "Xid 31"),
+        ("qwen3.6-27b", "vllm", "RTX-3090:8", "RTX 3090"),
+        ("qwen3-coder-30b", "sglang", "RTX-PRO-6000:2", "saw no gain"),
+        ("laguna-xs-2.1", "sglang", "B200:4", "on Blackwell cards"),
+    ],
+)
+def test_a_sentence_about_a_card_is_said_on_that_card_or_an_unknown_one(
+    model: str, engine: str, cards: str, words: str
+) -> None:
+    strange = Hardware((Card("Anything", None, 0.0),) * 8, "given")
+    for hardware in (parse(cards, SHIPPED.gpus), Hardware(), strange):
+        assert words in warnings(SHIPPED, model, engine, hardware)
+    assert words not in warnings(SHIPPED, model, engine, CARDS)
+
+
+def test_cards_of_which_one_is_meant_hear_of_it() -> None:
+    mixed = Hardware(
+        (*parse("RTX-PRO-6000", SHIPPED.gpus).cards, *parse("GB10", SHIPPED.gpus).cards), "given"
+    )
+    assert "saw no gain" in warnings(SHIPPED, "qwen3-coder-30b", "sglang", mixed)
+
+
+def test_a_published_command_hears_of_the_cards_it_is_for() -> None:
+    draft = "z-lab/Qwen3.8-27B-DFlash2"
+    command = "sglang serve --model-path Qwen/Qwen3.8-27B --speculative-algorithm DFLASH \\\n"
+    command += f"--speculative-draft-model-path {draft} --tp-size 4"
+    for cards, heard in (("RTX-5090:4", True), ("H200:4", False)):
+        hardware = parse(cards, SHIPPED.gpus)
+        (report,) = reports(from_text(command), SHIPPED, None, hardware)
+        said = "\n".join(item.message for item in report.findings)
+        assert ("on an RTX 5090" in said) == heard
+
+
+@pytest.mark.parametrize("entry", SHIPPED.entries.values(), ids=lambda entry: entry.id)
+def test_a_sentence_about_a_card_or_another_engine_says_which(entry) -> None:
+    of_cards = re.compile(r"\bon (an? )?(RTX|[ABH]\d00|GB\d+|DGX|Blackwell|Hopper|sm\d)")
+    for caution in entry.model.cautions:
+        assert caution.cards or not of_cards.search(caution.message), caution.message
+        assert "llama.cpp" not in caution.message
+        for engine in ("vLLM", "SGLang"):
+            assert caution.engine or engine not in caution.message, caution.message
+
+
+def test_a_card_that_nobody_knows_is_a_mistake() -> None:
+    entry = SHIPPED.find("qwen3.8-27b")
+    caution = Caution(cards=["RTX-5090", "RTX 5091"], message="hot", source="me")
+    model = msgspec.structs.replace(entry.model, cautions=[caution])
+    found = problems([replace(entry, model=model)], SHIPPED.engines, SHIPPED.gpus)
+    assert [problem.message for problem in found] == ["unknown card `RTX 5091`"]
