@@ -14,6 +14,7 @@ from packaging.version import Version
 from dflash_deploy.engine_schema import Check
 from dflash_deploy.kv_cache import layout
 from dflash_deploy.situation import Situation
+from dflash_deploy.stretched import said_positions, yarn
 
 _BEFORE_0_28, _BEFORE_0_33 = Version("0.28.0"), Version("0.33.0")
 
@@ -59,6 +60,12 @@ def block_sizes_differ(at: Situation) -> bool:
     """SGLang's two options for the block must agree. Source: 0.5.23 speculative_hook.py."""
     one, other = at.number("block_size"), at.number("--speculative-dflash-block-size")
     return one is not None and other is not None and one != other
+
+
+def context_is_above_config(at: Situation) -> bool:
+    """Whether the target's config, as overridden, allows less than what is served."""
+    allowed = said_positions(at.settings) or (at.target.context if at.target else None)
+    return bool(allowed and at.context and at.context > allowed)
 
 
 def context_is_above_draft(at: Situation) -> bool:
@@ -142,6 +149,11 @@ def draft_window_is_below_block(at: Situation) -> bool:
     return not window or bool(at.block_size and window < at.block_size)
 
 
+def yarn_has_no_theta(at: Situation) -> bool:
+    rope = yarn(at.settings)
+    return rope is not None and "rope_theta" not in rope
+
+
 def thinking_is_not_as_trained(at: Situation) -> bool:
     trained = at.draft.thinking if at.draft else None
     return bool(trained and at.thinking and trained != at.thinking)
@@ -151,6 +163,7 @@ CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "batched-tokens-budget": budget_is_too_small,
     "block-above-trained": block_is_above_trained,
     "block-sizes-differ": block_sizes_differ,
+    "context-above-config": context_is_above_config,
     "context-above-draft": context_is_above_draft,
     "draft-heads-not-divisible": draft_heads_do_not_divide,
     "dp-attention-ranks": dp_attention_does_not_divide,
@@ -161,4 +174,5 @@ CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "schedule-malformed": schedule_is_malformed,
     "thinking-not-as-trained": thinking_is_not_as_trained,
     "track-interval-below-block": track_interval_is_below_block,
+    "yarn-without-theta": yarn_has_no_theta,
 }

@@ -14,6 +14,7 @@ Check = Literal[
     "batched-tokens-budget",
     "block-above-trained",
     "block-sizes-differ",
+    "context-above-config",
     "context-above-draft",
     "draft-heads-not-divisible",
     "dp-attention-ranks",
@@ -24,6 +25,7 @@ Check = Literal[
     "schedule-malformed",
     "thinking-not-as-trained",
     "track-interval-below-block",
+    "yarn-without-theta",
 ]
 """Arithmetic that a rule may ask for by name; each is one function of `checks.py`."""
 Phase = Literal[

@@ -86,6 +86,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
                   *terms(entry, draft, seen, request, weights),
                   *short_queue(recipe, request),
+                  *beyond_training(entry, draft, room.context),
                   *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip
 
@@ -178,6 +179,12 @@ def short_queue(recipe: Recipe, request: Request) -> Iterator[str]:
             f"recipe {recipe.name} is for at most {most} requests at once:"
             " --concurrency says how many you expect"
         )
+
+
+def beyond_training(entry: Entry, draft: Draft, context: int) -> Iterator[str]:
+    """A context stretched beyond the target's own is far beyond what the draft has seen."""
+    if draft.trained_context and context > (entry.target.context or context):
+        yield f"{draft.id} was trained on {draft.trained_context} tokens, of {context} served here"
 
 
 def terms(

@@ -28,7 +28,8 @@ from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
 from dflash_deploy.rules import layer_pattern
 from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
-from dflash_deploy.situation import Situation
+from dflash_deploy.situation import Situation, flag_for
+from dflash_deploy.stretched import longest_context
 
 DEFAULT_CONCURRENCY = 64
 EMBEDDED_CONCURRENCY = 4
@@ -89,6 +90,11 @@ class Need:
         """Of the budget, what an estimate may be wrong by before it refuses: docs/memory.md."""
         return 0.03 if self.request.engine == "vllm" else 0.1
 
+    @property
+    def longest(self) -> int | None:
+        """Tokens that the target reads, stretched as was said after `--`; None: not known."""
+        return longest_context(self.entry.target.context, self.words)
+
     def number(self, setting: str) -> int | None:
         said = next(iter(self.words.get(setting, ())), "")
         return int(said) if said.isdecimal() else None
@@ -116,12 +122,15 @@ def choose_room(need: Need) -> tuple[Room, tuple[Choice, ...]]:
 
 
 def check_context(need: Need) -> None:
-    longest, wanted = need.entry.target.context, need.request.context
-    if longest and wanted and wanted > longest:
-        raise Unsupported(
-            f"{need.entry.name} reads at most {longest} tokens, not {wanted}",
-            hint=f"--context {longest}",
-        )
+    longest, wanted = need.longest, need.request.context
+    if not longest or not wanted or wanted <= longest:
+        return
+    flag = None if "overrides" in need.words else flag_for(need.engine, "overrides", need.version)
+    raise Unsupported(
+        f"{need.entry.name} reads at most {longest} tokens, not {wanted}",
+        hint=f"--context {longest}",
+        detail=f"YaRN stretches it: {flag} after `--`, as its card has it" if flag else None,
+    )
 
 
 def estimate(need: Need, room: Room) -> Fit | None:
@@ -296,10 +305,12 @@ def check_cards(need: Need, wanted: int) -> None:
 
 def reasons(need: Need, room: Room) -> Iterator[Choice]:
     """Why so many cards, such a context, and so many requests; and what that takes."""
-    asked, longest = need.request, need.entry.target.context
+    asked, longest = need.request, need.longest
     yield _load_reason(need, room)
     most = f"at most {longest}" if longest else "its longest is not known"
-    if asked.context:
+    if asked.context and asked.context > (need.entry.target.context or asked.context):
+        why = f"asked for, with positions stretched by YaRN ({most})"
+    elif asked.context:
         why = "asked for"
     elif room.context == longest:
         why = f"all the target can read ({most})"

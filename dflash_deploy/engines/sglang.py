@@ -77,8 +77,13 @@ def unsaid_key(resolution: Resolution) -> Iterator[str]:
 
 
 def longer_context(resolution: Resolution) -> tuple[bool, str]:
-    """SGLang gives the draft the target's context, and refuses if its config allows less."""
-    limit = resolution.draft.context
+    """SGLang gives the draft the target's context, and refuses if either's config allows less.
+
+    YaRN's factor does not count there: 0.5.23 srt/utils/hf_transformers/common.py.
+    """
+    limit, own = resolution.draft.context, resolution.entry.target.context
+    if own and resolution.context > own:
+        return True, f"the target's config allows {own} tokens, and YaRN's factor is not counted"
     if limit is None:
         return True, "the draft's own context is not published; if shorter, SGLang would refuse it"
     return limit < resolution.context, f"the draft's config allows {limit} tokens"

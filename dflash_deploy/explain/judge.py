@@ -38,7 +38,8 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
         *ruled(serving),
         *missing(serving),
     ]
-    found += _planned_variables(serving, plan)
+    parts = {item.part for item in found}
+    found += [item for item in _planned_variables(serving, plan) if item.part not in parts]
     said = " ".join(item.message for item in found)
     for warning in plan.warnings if plan else _cautions(serving):
         if warning not in said:

@@ -19,6 +19,7 @@ _OF_CHECK: dict[Check, str] = {
     "batched-tokens-budget": "batched_tokens",
     "block-sizes-differ": "--speculative-dflash-block-size",
     "block-above-trained": "block_size",
+    "context-above-config": "context",
     "context-above-draft": "context",
     "draft-heads-not-divisible": "tensor_parallel",
     "dp-attention-ranks": "dp_attention",
@@ -28,6 +29,7 @@ _OF_CHECK: dict[Check, str] = {
     "schedule-malformed": "schedule",
     "thinking-not-as-trained": "template_defaults",
     "track-interval-below-block": "--mamba-track-interval",
+    "yarn-without-theta": "overrides",
 }
 """The setting that a check's arithmetic is about."""
 
