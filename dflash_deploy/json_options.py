@@ -9,6 +9,8 @@ from typing import Any
 from dflash_deploy.flag_tables import Given, json_object
 
 SPECULATION = "--speculative-config"
+_NAMES = frozenset({"model", "revision", "code_revision"})
+"""Keys whose words are no numbers, even where they look like one: a commit may be all digits."""
 
 
 def keys(item: Given) -> dict[str, Any]:
@@ -18,7 +20,7 @@ def keys(item: Given) -> dict[str, Any]:
     path = dotted_path(item)
     if not path:
         return json_object(item.words[0])
-    said: Any = _value(item.words[0])
+    said: Any = item.words[0] if path[-1] in _NAMES else _value(item.words[0])
     for key in reversed(path):
         said = {key: said}
     return dict(said)

@@ -28,7 +28,7 @@ from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
 from dflash_deploy.rules import layer_pattern
 from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
-from dflash_deploy.situation import Situation, flag_for
+from dflash_deploy.situation import Situation, counted, flag_for
 from dflash_deploy.stretched import longest_context
 
 DEFAULT_CONCURRENCY = 64
@@ -97,7 +97,7 @@ class Need:
 
     def number(self, setting: str) -> int | None:
         said = next(iter(self.words.get(setting, ())), "")
-        return int(said) if said.isdecimal() else None
+        return counted(said) if said.isdecimal() else None
 
 
 @dataclass(frozen=True)

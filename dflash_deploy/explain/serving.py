@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +11,6 @@ from packaging.version import Version
 
 from dflash_deploy.choose import release_of
 from dflash_deploy.engine_schema import DeadSwitch, Engine
-from dflash_deploy.errors import UsageError
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.read import Command
 from dflash_deploy.flag_tables import Given, flag_table, parse
@@ -23,7 +21,6 @@ from dflash_deploy.schema import Draft, EngineName, KvDtype, Thinking
 from dflash_deploy.situation import Situation, by_meaning, counted, said_kv_dtype, said_thinking
 
 _COUNTED = frozenset({"context", "batched_tokens"})
-_ENDLESS = re.compile(r"\d{19,}")
 
 
 @dataclass(frozen=True)
@@ -110,8 +107,8 @@ class Serving:
     def said_block(self) -> int | None:
         """Tokens of a block as said: vLLM says one less."""
         if self.name == "vllm":
-            tokens = str(self.config.get("num_speculative_tokens", ""))
-            return int(tokens) + 1 if tokens.isdecimal() else None
+            tokens = _whole(str(self.config.get("num_speculative_tokens", "")))
+            return None if tokens is None else tokens + 1
         return self.number("block_size") or self.number("--speculative-dflash-block-size")
 
     @property
@@ -140,7 +137,7 @@ class Serving:
     def number(self, setting: str) -> int | None:
         """A count from 1 on; None for anything else."""
         words = self.settings.get(setting, ())
-        return (int(words[0]) or None) if words and words[0].isdecimal() else None
+        return (_whole(words[0]) or None) if words else None
 
     @property
     def kv_dtype(self) -> KvDtype:
@@ -173,11 +170,9 @@ def serving(
     """Read the options of a `serve` command as that release would.
 
     Without one: as the release of the image, else as the newest known.
-    Raises UsageError for a release or a number that is none.
+    Raises UsageError for a release that is none.
     """
     assert command.engine is not None  # noqa: S101 - a serve command has one
-    if any(_ENDLESS.fullmatch(part) for word in command.argv for part in re.split(r"\W", word)):
-        raise UsageError("a number of that many digits means nothing", hint="dflash explain --help")
     engine = registry.engines[command.engine]
     release = release_of(engine, version or command.version)
     given = _read(command, command.engine, release)
@@ -190,6 +185,11 @@ def _read(command: Command, name: EngineName, version: Version) -> tuple[Given, 
 
 def _without_shell(argv: Iterable[str]) -> list[str]:
     return [word for word in argv if word != "\\"]
+
+
+def _whole(word: str) -> int | None:
+    """A count without a suffix; None for anything else, and for more digits than any count has."""
+    return counted(word) if word.isdecimal() else None
 
 
 def _counted(word: str) -> str:
