@@ -21,12 +21,12 @@ def documented_cards(
     """A power of two times the documented number, the reason, and its source."""
     minimum, card = target.minimum or NO_MINIMUM, hardware.memory_gib
     cards = minimum.tensor_parallel
-    if minimum.memory_gib:
+    if minimum.memory_gb:
         # published minimums are in GB, cards in GiB
-        while card and cards * card * GB < minimum.memory_gib:
+        while card and cards * card * GB < minimum.memory_gb:
             cards *= 2
         if cards > minimum.tensor_parallel:
-            why = f"{minimum.memory_gib} GB in all are the documented minimum ({minimum.source})"
+            why = f"{minimum.memory_gb} GB in all are the documented minimum ({minimum.source})"
             return cards, why, minimum.source
     elif card and (size := weights.in_memory or by_parameters(target, weights)):
         while cards * card * ROOM < size:

@@ -79,8 +79,8 @@ class Minimum(Struct, frozen=True, kw_only=True):
     """The smallest deployment somebody documented."""
 
     tensor_parallel: Positive
-    memory_gib: Positive | None = None
-    """All cards together."""
+    memory_gb: Positive | None = None
+    """All cards together, in GB, as they are sold and as such minimums are published."""
     source: str
 
 

@@ -139,7 +139,7 @@ def _need(target: Target) -> str:
     if minimum is None:
         return "unknown: nobody has published it"
     cards = f"{minimum.tensor_parallel} card{'s' if minimum.tensor_parallel > 1 else ''}"
-    memory = f", {minimum.memory_gib} GB in all" if minimum.memory_gib else ""
+    memory = f", {minimum.memory_gb} GB in all" if minimum.memory_gb else ""
     return f"{cards}{memory} ({minimum.source})"
 
 

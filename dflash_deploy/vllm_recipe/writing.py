@@ -54,6 +54,6 @@ def as_recipe(plan: Plan, entry: Entry, least: str | None = None) -> dict[str, A
         "opt_in_features": ["spec_decoding"],
         "variants": {"default": {"precision": plan.target.name}},
     }
-    if minimum and minimum.memory_gib:
-        made["variants"]["default"]["vram_minimum_gb"] = minimum.memory_gib
+    if minimum and minimum.memory_gb:
+        made["variants"]["default"]["vram_minimum_gb"] = minimum.memory_gb
     return made

@@ -85,9 +85,9 @@ def smallest(entry) -> float:
 def test_published_minimums_are_near_the_smallest_cards_that_fit() -> None:
     """Recipes say 1.2 times the weights, without a draft; gpt-oss-120b's is rounded far up."""
     ratios = {
-        entry.name: smallest(entry) / entry.target.minimum.memory_gib
+        entry.name: smallest(entry) / entry.target.minimum.memory_gb
         for entry in REGISTRY.entries.values()
-        if entry.target.minimum and entry.target.minimum.memory_gib and entry.model.drafts
+        if entry.target.minimum and entry.target.minimum.memory_gb and entry.model.drafts
         and fit(entry.target, entry.target.weights[0], entry.model.drafts[0], 1e4, DEMAND)
     }  # fmt: skip
     assert len(ratios) >= 20
