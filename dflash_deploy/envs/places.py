@@ -14,11 +14,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from dflash_deploy.errors import EngineError
+from dflash_deploy.reach import is_version
+from dflash_deploy.schema import EngineName
 
 MARKER = "dflash-engine.json"
 State = Literal["ready", "broken", "installing", "unfinished"]
@@ -96,7 +98,16 @@ def every() -> list[Environment]:
 def _folders() -> list[Path]:
     if not root().is_dir():
         return []
-    return [path for path in root().iterdir() if path.is_dir() and not path.is_symlink()]
+    return [
+        path for path in root().iterdir()
+        if _is_named(path.name) and path.is_dir() and not path.is_symlink()
+    ]  # fmt: skip
+
+
+def _is_named(name: str) -> bool:
+    """As an environment is: any other folder is somebody else's, not listed and not swept away."""
+    engine, dash, version = name.partition("-")
+    return bool(dash) and engine in get_args(EngineName) and is_version(version)
 
 
 def locked() -> bool:

@@ -59,3 +59,13 @@ def test_a_marker_that_is_damaged_marks_nothing(installed) -> None:
     path = places.folder("vllm", "0.30.0")
     (path / places.MARKER).write_text('{"engine": "vl')
     assert places.read(path).state == "unfinished"
+
+
+@pytest.mark.parametrize("name", ["notes", "vllm", "vllm-", "vllm-latest", "models-1.0", "-0.33.0"])
+def test_a_folder_of_somebody_else_is_neither_listed_nor_swept_away(installed, name: str) -> None:
+    stray = places.root() / name
+    stray.mkdir()
+    (stray / "thesis.txt").write_text("years of work", encoding="utf-8")
+    assert stray not in [each.path for each in places.every()]
+    places.sweep(lambda _: None)
+    assert (stray / "thesis.txt").exists()
