@@ -58,7 +58,7 @@ def install_line(command: Command, registry: Registry) -> str | None:
     if named is None:
         return "uv pip install 'dflash-deploy[local]'" if "transformers" in text else None
     name = "sglang" if f"refs/pull/{_GEMMA[1]}" in text else named[0]
-    return f"uv pip install '{name}=={registry.engines[name].releases[-1].version}'"
+    return f"dflash engine install {name}=={registry.engines[name].releases[-1].version}"
 
 
 def _build(name: str, ref: str, engine: Engine) -> Judged:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-SGLANG = "uv pip install 'sglang==0.5.23'"
-VLLM = "uv pip install 'vllm==0.33.0'"
+SGLANG = "dflash engine install sglang==0.5.23"
+VLLM = "dflash engine install vllm==0.33.0"
 GIT = "git+https://github.com/sgl-project/sglang.git"
 
 
