@@ -14,7 +14,7 @@ from dflash_deploy.draft_config import ReadDraft, mismatches, remarks
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError, Unsupported, UsageError
 from dflash_deploy.pairing import draft_of
-from dflash_deploy.registry import Entry, Registry
+from dflash_deploy.registry import Entry, Registry, over_drafts
 from dflash_deploy.rules import FirstRelease, findings, first_release
 from dflash_deploy.schema import Draft, EngineName, Model, Recipe, Target, When
 from dflash_deploy.situation import Situation
@@ -215,7 +215,9 @@ def as_entry(target_id: str, model: Model, file: str, entry: Entry | None) -> En
         return Entry(target_id, model, (file,), "user")
     below = entry.model
     merged = replace(
-        below, drafts=[*below.drafts, *model.drafts], recipes=[*model.recipes, *below.recipes]
+        below,
+        drafts=over_drafts(below.drafts, model.drafts),
+        recipes=[*model.recipes, *below.recipes],
     )
     return dataclasses.replace(
         entry, model=merged, files=(file, *entry.files), layer="user", below=entry

@@ -16,7 +16,17 @@ import msgspec
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError, UnknownModel, unread
 from dflash_deploy.resources import registry_root
-from dflash_deploy.schema import Draft, EngineName, Floor, Gpu, GpuCatalogue, Model, Recipe, Target
+from dflash_deploy.schema import (
+    Draft,
+    EngineName,
+    Evidence,
+    Floor,
+    Gpu,
+    GpuCatalogue,
+    Model,
+    Recipe,
+    Target,
+)
 
 T = TypeVar("T")
 
@@ -58,7 +68,8 @@ class Entry:
     @property
     def own_drafts(self) -> list[Draft]:
         """Those of its own file, likewise."""
-        return self.model.drafts[len(self.below.model.drafts) if self.below else 0 :]
+        inherited = self.below.model.drafts if self.below else []
+        return [draft for draft in self.model.drafts if draft not in inherited]
 
     @property
     def chain(self) -> Iterator[Entry]:
@@ -283,6 +294,7 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
     """An overlay replaces an entry, or puts its recipes and evidence in front of one it extends.
 
     The target, floors and cautions of the extended entry stay: later fixes to them still arrive.
+    A draft of the same id takes the place of the one below: at another revision, it is another.
     """
     model, file = over.model, over.files[0]
     if model.extends is None:
@@ -303,13 +315,33 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
     merged = msgspec.structs.replace(
         below.model,
         aliases=[*below.model.aliases, *model.aliases],
-        drafts=[*below.model.drafts, *model.drafts],
+        drafts=over_drafts(below.model.drafts, model.drafts),
         recipes=[*model.recipes, *below.model.recipes],
-        evidence=[*model.evidence, *below.model.evidence],
+        evidence=[*model.evidence, *still_true(below, model.drafts)],
         cautions=[*below.model.cautions, *model.cautions],
     )
     entry = replace(below, model=merged, files=(file, *below.files), layer=over.layer, below=below)
     return {**entries, below.id: entry}
+
+
+def over_drafts(below: list[Draft], own: list[Draft]) -> list[Draft]:
+    """An overlay's drafts over those below: the order, and so the first of them, stays."""
+    told = {draft.id: draft for draft in own}
+    known = {draft.id for draft in below}
+    return [*(told.get(draft.id, draft) for draft in below),
+            *(draft for draft in own if draft.id not in known)]  # fmt: skip
+
+
+def still_true(below: Entry, own: list[Draft]) -> Iterator[Evidence]:
+    """Evidence below, but for that of a draft whose revision was known and is another now."""
+    told = {draft.id: draft.revision for draft in own}
+    drafts = below.model.drafts
+    moved = {
+        draft.id for draft in drafts
+        if draft.revision and told.get(draft.id, draft.revision) != draft.revision
+    }  # fmt: skip
+    first = drafts[0].id if drafts else None
+    return (each for each in below.model.evidence if (each.draft or first) not in moved)
 
 
 def _index_names(entries: Iterable[Entry]) -> dict[str, str]:

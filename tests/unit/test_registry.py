@@ -12,8 +12,12 @@ import pytest
 
 from dflash_deploy import registry
 from dflash_deploy.errors import RegistryError, UnknownModel
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.plan import make_plan
+from dflash_deploy.request import Request
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import Model
+from dflash_deploy.validate import problems
 
 QWEN = "Qwen/Qwen3-8B"
 
@@ -311,3 +315,58 @@ def test_a_folder_from_elsewhere_does_not_lead_out_of_itself(
     with pytest.raises(RegistryError, match="leads out of its registry") as error:
         registry.load(overlay, user=False)
     assert "password" not in error.value.message
+
+
+def draft_text(revision: str, block_size: int = 16) -> str:
+    return f"""\
+extends: {QWEN}
+drafts:
+  - {{id: z-lab/Qwen3-8B-DFlash-b16, kind: dflash, architecture: DFlashDraftModel,
+     block_size: {block_size}, revision: {revision}, hidden_size: 4096,
+     layers: [{{kind: full, count: 5, heads: 32, kv_heads: 8, head_dim: 128}}],
+     target_layer_ids: [1, 9, 17, 25, 33], mask_token_id: 151669, context: null,
+     trained_context: 3072, thinking: "off", parameters: 1048626432, gib: 1.95, licence: null}}
+"""
+
+
+def test_an_overlay_gives_a_shipped_draft_another_revision(overlay: Path) -> None:
+    other = "0123456789abcdef0123456789abcdef01234567"
+    write(overlay, "mine/pinned", draft_text(other))
+    below = registry.load(user=False).entries[QWEN]
+    found = registry.load(overlay, user=False)
+    entry = found.entries[QWEN]
+    assert [draft.id for draft in entry.model.drafts] == [d.id for d in below.model.drafts]
+    assert entry.draft(None).revision == other
+    assert [draft.id for draft in entry.own_drafts] == ["z-lab/Qwen3-8B-DFlash-b16"]
+    assert entry.model.recipes == below.model.recipes
+    assert entry.model.cautions == below.model.cautions
+    assert problems([entry], found.engines) == []
+    asked = Request(model="qwen3-8b", engine="sglang")
+    made = make_plan(found, asked, Hardware())
+    assert (made.draft.revision, other in made.argv) == (other, True)
+    assert made.status == "untested"  # the figures are of the shipped revision
+    assert make_plan(registry.load(user=False), asked, Hardware()).status == "published"
+
+
+def test_evidence_stays_for_the_same_revision_and_for_one_that_was_not_known(
+    overlay: Path,
+) -> None:
+    shipped = registry.load(user=False).entries
+    revision = shipped[QWEN].draft(None).revision
+    write(overlay, "mine/again", draft_text(str(revision), block_size=8))
+    again = registry.load(overlay, user=False).entries[QWEN]
+    assert again.draft(None).block_size == 8
+    assert again.model.evidence == shipped[QWEN].model.evidence
+    unpinned = shipped["Qwen/Qwen3.5-27B"]
+    pinned = msgspec.structs.replace(unpinned.draft(None), revision="0123456789abcdef")
+    assert [*registry.still_true(unpinned, [pinned])] == unpinned.model.evidence
+
+
+def test_weights_of_ones_own_inside_the_registry_are_refused_for_a_shipped_draft_too(
+    overlay: Path,
+) -> None:
+    text = draft_text("main").replace("kind: dflash,", "kind: dflash, path: drafts/x,")
+    write(overlay, "mine/inside", text)
+    found = registry.load(overlay, user=False)
+    assert any("`path` is for drafts" in str(one) for one in
+               problems([found.entries[QWEN]], found.engines))  # fmt: skip
