@@ -12,6 +12,7 @@ from dflash_deploy.errors import DoesNotFit
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.memory import Fit
 from dflash_deploy.room import (
+    CHUNK,
     CONTEXTS,
     LOADS,
     Need,
@@ -20,12 +21,15 @@ from dflash_deploy.room import (
     nameable,
     powers,
     situation,
+    smallest_gib,
     usable_gib,
 )
 from dflash_deploy.rules import findings
 from dflash_deploy.schema import EngineName
+from dflash_deploy.sglang_memory import prefill_chunk
 
 MOST_CARDS = 64
+CHUNKS = (2048, 1024)
 Change = tuple[str, Need, Room]
 """As an option, and what it makes of the question."""
 
@@ -48,7 +52,17 @@ def check_room(need: Need, room: Room) -> None:
 
 def remedies(need: Need, room: Room) -> Iterator[str]:
     """The mildest change of each kind that makes it fit."""
-    for kind in (_own_share, _contexts, _cache_types, _loads, _blocks, _weights, _alone, _cards):
+    for kind in (
+        _own_share,
+        _chunks,
+        _contexts,
+        _cache_types,
+        _loads,
+        _blocks,
+        _weights,
+        _alone,
+        _cards,
+    ):
         for said, changed, there in kind(need, room):
             if _holds(changed, there):
                 yield said
@@ -67,6 +81,18 @@ def _own_share(need: Need, room: Room) -> Iterator[Change]:
         words = {name: said for name, said in need.words.items() if name != "memory_fraction"}
         said = "leave the share of memory after `--` to the engine"
         yield said, replace(need, words=words), replace(room, memory_fraction=None)
+
+
+def _chunks(need: Need, room: Room) -> Iterator[Change]:
+    """For a shorter prefill SGLang keeps less for activations, and takes more of the card."""
+    card = smallest_gib(need.hardware)
+    if need.request.engine != "sglang" or card is None or need.said_fraction is not None:
+        return
+    for chunk in CHUNKS:
+        if chunk < (need.number(CHUNK) or prefill_chunk(card)):
+            words = {**need.words, CHUNK: (str(chunk),)}
+            said = f"-- {CHUNK} {chunk}"
+            yield said, replace(need, words=words), replace(room, memory_fraction=None)
 
 
 def _contexts(need: Need, room: Room) -> Iterator[Change]:

@@ -21,7 +21,7 @@ from dflash_deploy.choose import (
 )
 from dflash_deploy.documented import NO_MINIMUM, documented_cards
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.errors import DoesNotFit, Unsupported
+from dflash_deploy.errors import DoesNotFit, Unsupported, UsageError
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
@@ -37,6 +37,10 @@ DEFAULT_CONTEXT = 32768
 """Long enough for most chats, short enough to start on the smallest documented card."""
 CONTEXTS = (DEFAULT_CONTEXT, 16384, 8192, 4096, 2048)
 """Tried from the longest on, where none was asked for."""
+CHUNK = "--chunked-prefill-size"
+"""Tokens that SGLang prefills at a time, as somebody says it."""
+LEAST_CONTEXT = 192
+"""What the acceptance check asks for: a short prompt, a chat template around it, and 64 tokens."""
 LOADS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 SHORT = 2048
 """Tokens of a request of which all that are admitted shall run at once."""
@@ -113,7 +117,9 @@ class Room:
 
 
 def choose_room(need: Need) -> tuple[Room, tuple[Choice, ...]]:
-    """Raises Unsupported where there are too few cards, or they are too small."""
+    """Raises Unsupported where there are too few cards, or they are too small, or a context is
+    longer than the target reads; UsageError for one that is too short for anything.
+    """
     check_context(need)
     modelled = estimate(need, next(_rooms(need))) is not None
     room = (next(_fitting(need), None) or _tight(need)) if modelled else _documented(need)
@@ -123,6 +129,12 @@ def choose_room(need: Need) -> tuple[Room, tuple[Choice, ...]]:
 
 def check_context(need: Need) -> None:
     longest, wanted = need.longest, need.request.context
+    if wanted and wanted < LEAST_CONTEXT:
+        raise UsageError(
+            f"a context of {wanted} has no room for a prompt, its chat template and an answer:"
+            f" {LEAST_CONTEXT} tokens at least",
+            hint=f"--context {LEAST_CONTEXT}",
+        )
     if not longest or not wanted or wanted <= longest:
         return
     flag = None if "overrides" in need.words else flag_for(need.engine, "overrides", need.version)
@@ -164,7 +176,7 @@ def on_first_runner(need: Need, ranks: int) -> bool:
 
 
 def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
-    chunk = need.number("--chunked-prefill-size") or sglang_memory.prefill_chunk(card)
+    chunk = need.number(CHUNK) or sglang_memory.prefill_chunk(card)
     demand = Demand(
         context=room.context, concurrency=room.concurrency, block_size=need.block_size,
         batched_tokens=chunk, ranks=room.tensor_parallel, kv_dtype=need.kv_dtype,

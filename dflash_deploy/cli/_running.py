@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from dflash_deploy.launch.watched import Server
     from dflash_deploy.measure.verdict import Verdict
 
-CHECKED_FROM = 192
-"""Tokens of context: a prompt of the check and its answer, with a chat template around them."""
-
 
 @dataclass(frozen=True)
 class Prepared:
@@ -161,11 +158,7 @@ def ready(
     secret = plan.secrets[0].taken_from if plan.secrets else None
     endpoint = Endpoint(plan.base_url, plan.served_names[0], plan.engine, plan.version, secret)
     judged, measured = None, None
-    if gate != "off" and plan.context < CHECKED_FROM:
-        _output.warning(
-            f"a context of {plan.context} has no room for the acceptance check: skipped"
-        )
-    elif gate != "off":
+    if gate != "off":
         with ended_meanwhile(process, "during the acceptance check"):
             measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
         judged = verdict(measured, plan.expectation, thinking=plan.thinking)

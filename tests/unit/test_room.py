@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_deploy.errors import DoesNotFit, Unsupported
+from dflash_deploy.errors import DoesNotFit, Unsupported, UsageError
 from dflash_deploy.hardware import Card, Hardware, parse
 from dflash_deploy.no_room import check_free
 from dflash_deploy.plan import make_plan
@@ -209,3 +209,34 @@ def test_of_cards_of_several_kinds_one_may_do_alone() -> None:
     )
     said = ways(model="gpt-oss-120b", gpu=mixed)
     assert "export CUDA_VISIBLE_DEVICES=1, for the H100 alone" in " ".join(said)
+
+
+@pytest.mark.parametrize("context", [1, 191])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers"])
+def test_a_context_without_room_for_an_answer_is_none(engine: str, context: int) -> None:
+    with pytest.raises(UsageError, match=f"context of {context} has no room") as refused:
+        make_plan(REGISTRY, Request(model="qwen3-8b", engine=engine, context=context), Hardware())
+    assert refused.value.hint == "--context 192"
+    least = Request(model="qwen3-8b", engine=engine, context=192)
+    assert make_plan(REGISTRY, least, Hardware()).context == 192
+
+
+def test_sglang_takes_more_of_a_small_card_for_a_shorter_prefill() -> None:
+    cards = parse("RTX-4090", REGISTRY.gpus)
+    with pytest.raises(DoesNotFit) as stopped:
+        make_plan(REGISTRY, Request(model="qwen3-8b", engine="sglang"), cards)
+    assert stopped.value.hint == "-- --chunked-prefill-size 2048"
+    words = tuple(stopped.value.hint.split()[1:])
+    made = make_plan(REGISTRY, Request(model="qwen3-8b", engine="sglang", engine_args=words), cards)
+    assert made.memory.fits
+    assert "--chunked-prefill-size" in made.argv
+
+
+def test_a_shorter_prefill_is_no_help_where_the_share_is_said_or_on_vllm() -> None:
+    cards = parse("RTX-4090", REGISTRY.gpus)
+    said = ("--mem-fraction-static", "0.7")
+    for engine, words in (("sglang", said), ("vllm", ())):
+        asked = Request(model="qwen3-8b", engine=engine, engine_args=words, context=40960)
+        with pytest.raises(DoesNotFit) as stopped:
+            make_plan(REGISTRY, asked, cards)
+        assert "chunked" not in f"{stopped.value.hint} {stopped.value.detail}"
