@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +14,17 @@ from dflash_deploy.hardware import parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.request import Request
 from dflash_deploy.schema import EngineName
-from tests.contract.engine_cases import REGISTRY, RELEASES, Case, Release, as_case, judge
+from tests.contract.engine_cases import (
+    REGISTRY,
+    RELEASES,
+    ROOT,
+    Case,
+    Release,
+    as_case,
+    engine_env,
+    folder,
+    judge,
+)
 
 pytestmark = pytest.mark.timeout(1200)  # the first run fetches the engines and torch
 VLLM, OLDER_VLLM, SGLANG, _ = RELEASES
@@ -40,11 +52,49 @@ def test_the_engine_takes_it(release: Release) -> None:
     said = stretched(release, max_position_embeddings=LONG)
     verdicts = judge(release, [planned.message(), replace(said, id="said").message()])
     assert {name: each["message"] for name, each in verdicts.items() if not each["ok"]} == {}
-    if release.engine == "vllm":
-        assert {each["resolved"]["context"] for each in verdicts.values()} == {LONG}
+    assert {each["resolved"]["context"] for each in verdicts.values()} == {LONG}
 
 
-def test_vllm_refuses_it_without_what_the_plan_adds() -> None:
-    bare = replace(stretched(VLLM), env={})
-    (verdict,) = judge(VLLM, [bare.message()]).values()
-    assert "greater than the derived max_model_len" in verdict["message"]
+@pytest.mark.parametrize(
+    ("release", "says"),
+    [(VLLM, "greater than the derived max_model_len"),
+     (SGLANG, "greater than the derived context_length")],
+    ids=str,
+)  # fmt: skip
+def test_the_engine_refuses_it_without_the_variable_that_the_plan_sets(
+    release: Release, says: str
+) -> None:
+    bare = replace(stretched(release), env={})
+    (verdict,) = judge(release, [bare.message()]).values()
+    assert says in verdict["message"]
+
+
+DRAFT_CONFIG = """
+import json, sys
+import stand_ins
+stand_ins.stand_in()
+from sglang.srt.configs.model_config import ModelConfig
+draft, rope = sys.argv[1], json.loads(sys.argv[2])
+for override in ({"rope_parameters": rope}, {"text_config": {"rope_parameters": rope}}):
+    try:
+        ModelConfig(draft, model_override_args=json.dumps(override), is_draft_model=True,
+                    trust_remote_code=False)
+        print("fine")
+    except AttributeError as error:
+        print(error)
+"""
+
+
+def test_sglang_has_no_config_of_a_draft_with_an_override_of_text_config() -> None:
+    """It makes one with the target's override when it loads the draft (managers/tp_worker.py)."""
+    made = engine_env().environment(SGLANG.engine, SGLANG.version)
+    path = f"{ROOT / 'tools'}{os.pathsep}{made.env['PYTHONPATH']}"
+    draft = str(folder("z-lab/Qwen3.5-27B-DFlash", "sglang"))
+    said = subprocess.run(
+        [str(made.python), "-c", DRAFT_CONFIG, draft, json.dumps(ROPE)],
+        env=os.environ | made.env | {"PYTHONPATH": path}, capture_output=True, text=True,
+        check=True,
+    ).stdout.splitlines()  # fmt: skip
+    plain, nested = said[-2:]
+    assert plain == "fine"
+    assert "no attribute 'max_position_embeddings'" in nested

@@ -18,6 +18,7 @@ import pytest
         (("show", "nothing-like-it-at-all"), 3, "dflash list"),
         (("plan", "gpt-oss-20b", "--gpu", "H900"), 2, "H100"),
         (("plan", "gpt-oss-20b", "--block-size", "64"), 2, "--block-size 8"),
+        (("plan", "gpt-oss-20b", "-e", "vllm", "--context", "1"), 2, "--context 192"),
         (
             ("plan", "gpt-oss-20b", "--engine-version", "0.19.0", "-e", "vllm"),
             5,
