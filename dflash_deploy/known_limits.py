@@ -63,4 +63,5 @@ def _found(
         tensor_parallel=target.minimum.tensor_parallel if target.minimum else 1,
         settings={"concurrency": ("1",)},
     )  # fmt: skip
-    return findings(at)
+    # what only goes into the environment limits nobody: a plan says it
+    return [item for item in findings(at) if item.severity != "fix" or item.set]
