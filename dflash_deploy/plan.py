@@ -9,11 +9,11 @@ import msgspec
 
 from dflash_deploy.engines import command
 from dflash_deploy.engines.common import as_choices, port
-from dflash_deploy.engines.spelling import Command, argv
+from dflash_deploy.engines.spelling import Command, argv, spelled
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.memory import Fit
 from dflash_deploy.registry import Registry
-from dflash_deploy.request import Choice, Rejected, Request, Resolution
+from dflash_deploy.request import HEAD, RANK, Choice, Rejected, Request, Resolution
 from dflash_deploy.resolve import resolve
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import EngineName, Status, Thinking
@@ -49,6 +49,16 @@ class Expectation(msgspec.Struct, frozen=True):
     source: str
 
 
+class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+    """Several machines that share one model: what each is told behind the plan's own argv."""
+
+    count: int
+    words: tuple[str, ...]
+    """The marks RANK and HEAD stand for the node's number and the first node's address."""
+    follower: tuple[str, ...]
+    """What all but the first are told beside."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A server, fully decided. `argv` is the truth: every text form is made from it."""
 
@@ -76,6 +86,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     context: int
     concurrency: int
     tensor_parallel: int
+    nodes: Nodes | None = None
+    """None: one machine."""
     memory: Fit | None = None
     """What this takes of each card, in GiB; None where that is not known."""
     hardware: Hardware = Hardware()
@@ -90,6 +102,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def base_url(self) -> str:
         return f"http://{reachable(self.host)}:{self.port}"
+
+    @property
+    def cards_here(self) -> int:
+        """Cards of one machine that share the model."""
+        return self.tensor_parallel // (self.nodes.count if self.nodes else 1)
+
+    def of_node(self, rank: str, head: str, *, first: bool) -> tuple[str, ...]:
+        """The argv of one node: its number, and where the first one is, as this form says it."""
+        if self.nodes is None:
+            return self.argv
+        words = (*self.nodes.words, *(() if first else self.nodes.follower))
+        return (*self.argv, *(w.replace(RANK, rank).replace(HEAD, head) for w in words))
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -138,14 +162,31 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
         context=resolution.context,
         concurrency=resolution.concurrency,
         tensor_parallel=resolution.tensor_parallel,
+        nodes=nodes(resolution, words),
         memory=resolution.fit,
         hardware=hardware,
         expectation=expectation(resolution),
         choices=tuple(explain(resolution, words)),
         rejected=resolution.rejected,
-        warnings=(*resolution.warnings, *words.warnings),
+        warnings=(*resolution.warnings, *words.warnings, *untried(request)),
         notes=resolution.notes,
     )
+
+
+def nodes(resolution: Resolution, words: Command) -> Nodes | None:
+    if not words.node:
+        return None
+    engine, version = resolution.engine, resolution.version
+    return Nodes(
+        count=resolution.request.nodes,
+        words=spelled(engine, version, words.node),
+        follower=spelled(engine, version, words.follower),
+    )
+
+
+def untried(request: Request) -> Iterator[str]:
+    if request.nodes > 1:
+        yield "no run of a DFlash draft over several nodes is on record: its speed is not known"
 
 
 def without(words: Command, said: frozenset[str]) -> Command:

@@ -200,11 +200,11 @@ def _options(item: Given) -> tuple[str, ...]:
     return tuple(f"{flag}.{key}" for key in keys(item)) or (flag,)
 
 
-def check_cards(at: Situation, hardware: Hardware) -> None:
+def check_cards(at: Situation, hardware: Hardware, nodes: int) -> None:
     """Copies and stages of the model, said after `--`, each want cards of their own."""
     copies = 1 if "dp_attention" in at.settings else at.number("data_parallel") or 1
     wanted = at.tensor_parallel * (at.number("pipeline_parallel") or 1) * copies
-    if hardware.cards and wanted > len(hardware.cards):
+    if hardware.cards and wanted > len(hardware.cards) * nodes:
         raise Unsupported(
             f"what is said after `--` needs {wanted} cards, and there is only {hardware}",
             hint=f"--gpu {hardware.cards[0].name}:{wanted}, or fewer",

@@ -26,6 +26,9 @@ from dflash_deploy.schema import (
     Weights,
 )
 
+RANK, HEAD = "{rank}", "{head}"
+"""Marks in what each of several nodes is told; every form puts its own words in their place."""
+
 
 class Choice(msgspec.Struct, frozen=True):
     """One decision, the reason for it, and where the reason comes from."""
@@ -67,6 +70,8 @@ class Request:
     concurrency: int | None = None
     context: int | None = None
     tensor_parallel: int | None = None
+    nodes: int = 1
+    """Machines that share one model; the cards that are known are those of each."""
     kv_dtype: KvDtype = "auto"
     weights: str | None = None
     target_path: str | None = None

@@ -69,7 +69,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     at = situation(need, room)
     found = findings(at)
     refuse(found, engine, version)
-    check_cards(at, hardware)
+    check_cards(at, hardware, request.nodes)
     check_room(need, room)
     seen = status(entry, recipe, weights.name, alike(registry, hardware))
     return Resolution(

@@ -252,7 +252,10 @@ def _shares(need: Need) -> list[float | None]:
 
 def _cards(need: Need) -> list[int]:
     """As many as are there, from the documented number on if there are so many."""
-    there = powers(len(need.hardware.cards))
+    there, nodes = powers(len(need.hardware.cards)), need.request.nodes
+    if nodes > 1:
+        # nobody spreads a model over machines to leave their cards idle
+        return [nodes * there[-1]]
     documented = (need.entry.target.minimum or NO_MINIMUM).tensor_parallel
     return [cards for cards in there if cards >= min(documented, there[-1])]
 
@@ -284,6 +287,8 @@ def _documented(need: Need) -> Room:
     cards, _, _ = documented_cards(need.entry.target, need.weights, need.hardware)
     load = _capped(asked.concurrency, need.recipe) if asked.concurrency else default_load(need)
     context = asked.context or default_context(need.entry)
+    # as many of each machine
+    cards = -(-cards // asked.nodes) * asked.nodes
     return Room(asked.tensor_parallel or cards, context, load, _shares(need)[0])
 
 
@@ -302,15 +307,21 @@ def nameable(hardware: Hardware) -> bool:
 
 
 def check_cards(need: Need, wanted: int) -> None:
-    hardware, name = need.hardware, need.entry.name
-    if hardware.cards and wanted > len(hardware.cards):
+    hardware, name, nodes = need.hardware, need.entry.name, need.request.nodes
+    if wanted % nodes:
+        raise UsageError(
+            f"{wanted} cards are not the same number on each of {nodes} nodes",
+            hint=f"--tensor-parallel {-(-wanted // nodes) * nodes}",
+        )
+    if hardware.cards and wanted > len(hardware.cards) * nodes:
         _, why, _ = documented_cards(need.entry.target, need.weights, hardware)
         asked = need.request.tensor_parallel
         more = f"dflash plan {name} --engine {need.request.engine} --gpu {hardware.cards[0].name}"
         raise DoesNotFit(
-            f"{name} needs {wanted} cards, and there is only {hardware}:"
+            f"{name} needs {wanted} cards, and there is only {hardware}"
+            f"{f' on each of {nodes} nodes' if nodes > 1 else ''}:"
             f" {'asked for' if asked else why}",
-            hint=f"--tensor-parallel {powers(len(hardware.cards))[-1]}" if asked
+            hint=f"--tensor-parallel {nodes * powers(len(hardware.cards))[-1]}" if asked
             else f"{more}:{wanted}" if nameable(hardware) else f"dflash show {name}",
         )  # fmt: skip
 

@@ -38,13 +38,14 @@ def known_by(plan: Plan) -> dict[str, str]:
 
 
 def cards(plan: Plan) -> int:
-    """How many the command takes."""
+    """How many the command takes, of one node."""
     given = parse(flag_table(plan.engine, Version(plan.version)), plan.argv)
     said = {item.flag: item.words for item in given}
     copies = said.get("--data-parallel-size") or said.get("--dp-size")
+    nodes = plan.nodes.count if plan.nodes else 1
     if copies is None or "--enable-dp-attention" in said:
-        return plan.tensor_parallel
-    return plan.tensor_parallel * int(copies[0])
+        return plan.tensor_parallel // nodes
+    return plan.tensor_parallel * int(copies[0]) // nodes
 
 
 def weights_gib(plan: Plan) -> float | None:

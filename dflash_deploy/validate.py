@@ -72,7 +72,7 @@ def misplaced(folder: Path) -> list[Problem]:
         Problem(str(path), "path", message)
         for path in sorted(folder.rglob("*.y*ml"))
         if path.suffix in (".yaml", ".yml")
-        and path.relative_to(folder).parts[0] not in ("engines", "gpus.yaml")
+        and path.relative_to(folder).parts[0] not in ("engines", "gpus.yaml", "router.yaml")
         and (path.suffix == ".yml" or not path.is_file()
              or len(path.relative_to(folder).parts) != 3
              or path.relative_to(folder).parts[0] != "models")

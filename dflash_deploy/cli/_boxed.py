@@ -83,7 +83,7 @@ def _prepared(wanted: Wanted) -> Boxing:
     check_carried(plan)
     box = container(plan, engine)
     check_not_ours(plan.host, plan.port)
-    check_free(plan.hardware, plan.tensor_parallel, plan.memory, plan.engine)
+    check_free(plan.hardware, plan.cards_here, plan.memory, plan.engine)
     announce(plan)
     _output.note(headline(plan))
     return Boxing(plan, box, signs(engine, plan.version))

@@ -45,6 +45,9 @@ ContextOpt = Annotated[int | None, typer.Option(min=1, help="Prompt plus answer,
 TensorOpt = Annotated[
     int | None, typer.Option("--tensor-parallel", min=1, help="Cards that share one model.")
 ]
+NodesOpt = Annotated[
+    int, typer.Option("--nodes", min=1, help="Machines that share one model, with cards alike.")
+]
 KvOpt = Annotated[KvOption, typer.Option("--kv-dtype", help="KV cache data type.")]
 WeightsOpt = Annotated[str | None, typer.Option(help="Which weights of the target, by name.")]
 TrustOpt = Annotated[

@@ -28,11 +28,15 @@ class Wanted:
     concurrency: int | None = None
     context: int | None = None
     tensor_parallel: int | None = None
+    nodes: int = 1
     kv_dtype: KvOption = KvOption.auto
     weights: str | None = None
     trust_remote_code: bool = False
     registry: Path | None = None
     engine_args: tuple[str, ...] = ()
+    node_rank: int | None = None
+    """Of several nodes, which this is: `serve` alone asks."""
+    head: str | None = None
 
 
 def planned(registry: Registry, wanted: Wanted, *, target_path: str | None = None) -> Plan:
@@ -53,6 +57,7 @@ def request_for(registry: Registry, wanted: Wanted, target_path: str | None = No
         concurrency=wanted.concurrency,
         context=wanted.context,
         tensor_parallel=wanted.tensor_parallel,
+        nodes=wanted.nodes,
         kv_dtype=wanted.kv_dtype.value,
         weights=wanted.weights,
         target_path=target_path,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import msgspec
+
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._planning import Wanted, planned, request_for
 from dflash_deploy.errors import (
@@ -18,6 +20,7 @@ from dflash_deploy.errors import (
     DownloadError,
     GateFailed,
     Interrupted,
+    UsageError,
 )
 from dflash_deploy.no_room import check_free
 from dflash_deploy.plan import Endpoint, Plan
@@ -57,7 +60,7 @@ def prepared(wanted: Wanted, engine_env: Path | None) -> Prepared:
     name = server_name(registry.find(wanted.model), plan.port)
     check_not_ours(plan.host, plan.port)
     check_port(plan.host, plan.port)
-    check_free(plan.hardware, plan.tensor_parallel, plan.memory, plan.engine)
+    check_free(plan.hardware, plan.cards_here, plan.memory, plan.engine)
     announce(plan)  # licences and warnings come before anything is fetched
     said = plan.warnings
     if engine == "transformers" or not on_hub(registry, wanted):
@@ -69,7 +72,25 @@ def prepared(wanted: Wanted, engine_env: Path | None) -> Prepared:
         if line not in said:
             _output.warning(line)
     _output.note(headline(plan))
+    plan = for_this_node(plan, wanted)
     return Prepared(plan, install.executable, signs(registry.engines[engine], plan.version), name)
+
+
+def for_this_node(plan: Plan, wanted: Wanted) -> Plan:
+    """Of a plan over several nodes, what this one runs. Raises UsageError if nobody said which."""
+    if plan.nodes is None:
+        return plan
+    last = plan.nodes.count - 1
+    if wanted.node_rank is None or wanted.head is None:
+        raise UsageError(
+            f"each of {last + 1} nodes is told which it is, and where the first one is",
+            hint="--node-rank 0 --head ADDRESS on the first, and so on",
+        )
+    if wanted.node_rank > last:
+        raise UsageError(f"the last of {last + 1} nodes is --node-rank {last}")
+    rank = wanted.node_rank
+    argv = plan.of_node(str(rank), wanted.head, first=rank == 0)
+    return msgspec.structs.replace(plan, argv=argv)
 
 
 @contextmanager

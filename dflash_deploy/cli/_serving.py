@@ -51,6 +51,18 @@ def in_foreground(wanted: Wanted, proof: Proof, *, engine_env: Path | None) -> i
     return 130 if signal.SIGINT in signals else code
 
 
+def as_follower(wanted: Wanted, *, engine_env: Path | None) -> int:
+    """A node that answers no client: it runs until the first one, or somebody, ends it."""
+    made = prepared(wanted, engine_env)
+    output = None if sys.stderr is None else sys.stderr.buffer
+    with (
+        start(made.plan, executable=made.executable, output=output, signs=made.signs) as process,
+        forwarded(process) as signals,
+    ):
+        code = process.wait()
+    return 130 if signal.SIGINT in signals else code
+
+
 def in_background(wanted: Wanted, proof: Proof, *, engine_env: Path | None, restart: int) -> None:
     """Until the server has proven itself; from then on it is its own."""
     made = prepared(wanted, engine_env)

@@ -43,6 +43,7 @@ def plan(
     concurrency: opt.ConcurrencyOpt = None,
     context: opt.ContextOpt = None,
     tensor_parallel: opt.TensorOpt = None,
+    nodes: opt.NodesOpt = 1,
     kv_dtype: opt.KvOpt = opt.KvOption.auto,
     weights: opt.WeightsOpt = None,
     trust_remote_code: opt.TrustOpt = False,
@@ -50,6 +51,9 @@ def plan(
     form: Annotated[
         Format, typer.Option("--format", "-f", help="How to print it.")
     ] = Format.command,
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Servers behind a router (--format k8s or compose).")
+    ] = 1,
     why: Annotated[bool, typer.Option("--why", help="A table of the choices and reasons.")] = False,
     json: opt.JsonOpt = False,
 ) -> None:
@@ -59,7 +63,7 @@ def plan(
 
     wanted = Wanted(
         model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
-        tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
+        tensor_parallel, nodes, kv_dtype, weights, trust_remote_code, registry,
         opt.engine_words(engine_args),
     )  # fmt: skip
     known = load(registry)
@@ -77,7 +81,7 @@ def plan(
         columns = [_output.Column("CHOICE"), _output.Column("VALUE", wrap=True)]
         _output.table([*columns, _output.Column("WHY", wrap=True)], rows)
         return
-    if form is Format.command:
+    if form is Format.command and replicas == 1:
         from dflash_deploy.render.command import render
 
         _output.text(render(made))
@@ -85,7 +89,7 @@ def plan(
     from dflash_deploy.render.exports import export
 
     user = f"{os.getuid()}:{os.getgid()}"
-    exported = export(form.value, made, known.engines[made.engine], user)
+    exported = export(form.value, made, known.engines[made.engine], user, replicas)
     _output.text(exported.text)
     _output.note(f"then: {exported.use}")
 
@@ -114,7 +118,7 @@ def taken(made: Plan) -> list[str]:
     from dflash_deploy.no_room import check_free
 
     try:
-        check_free(made.hardware, made.tensor_parallel, made.memory, made.engine)
+        check_free(made.hardware, made.cards_here, made.memory, made.engine)
     except DoesNotFit as full:
         return [f"at this moment {full.message}"]
     return []

@@ -55,6 +55,13 @@ def serve(
     concurrency: opt.ConcurrencyOpt = None,
     context: opt.ContextOpt = None,
     tensor_parallel: opt.TensorOpt = None,
+    nodes: opt.NodesOpt = 1,
+    node_rank: Annotated[
+        int | None, typer.Option(min=0, help="Which of the nodes this is; 0 answers clients.")
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option(help="Address of node 0, for --nodes above 1.")
+    ] = None,
     kv_dtype: opt.KvOpt = opt.KvOption.auto,
     weights: opt.WeightsOpt = None,
     trust_remote_code: opt.TrustOpt = False,
@@ -70,7 +77,7 @@ def serve(
 ) -> None:
     """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
     from dflash_deploy.cli._planning import Wanted
-    from dflash_deploy.cli._serving import Proof, in_background, in_foreground
+    from dflash_deploy.cli._serving import Proof, as_follower, in_background, in_foreground
     from dflash_deploy.errors import UsageError
 
     if docker and engine_env:
@@ -79,10 +86,15 @@ def serve(
         raise UsageError("--restart is for servers that outlive this command", hint="--detach")
     wanted = Wanted(
         model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
-        tensor_parallel, kv_dtype, weights, trust_remote_code, registry,
-        opt.engine_words(engine_args),
+        tensor_parallel, nodes, kv_dtype, weights, trust_remote_code, registry,
+        opt.engine_words(engine_args), node_rank, head,
     )  # fmt: skip
     proof = Proof(acceptance.value, timeout, json)
+    if nodes > 1 and (docker or (detach and node_rank)):
+        raise UsageError("nodes beside the first run in the foreground, and outside Docker",
+                         hint="dflash plan --nodes N --format k8s or slurm")  # fmt: skip
+    if nodes > 1 and node_rank:
+        raise typer.Exit(as_follower(wanted, engine_env=engine_env))
     if docker:
         from dflash_deploy.cli._boxed import in_container
 

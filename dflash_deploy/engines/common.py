@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dflash_deploy.engines.spelling import Setting, setting, switch
 from dflash_deploy.flag_tables import Given, flag_table, parse
 from dflash_deploy.json_options import together
-from dflash_deploy.request import Choice, Resolution
+from dflash_deploy.request import RANK, Choice, Resolution
 from dflash_deploy.resources import registry_root
 
 
@@ -62,6 +62,15 @@ def tensor_parallel(resolution: Resolution) -> Iterator[Setting]:
     if resolution.tensor_parallel > 1:
         reasons = why(resolution, "tensor_parallel")
         yield setting("tensor_parallel", resolution.tensor_parallel, *reasons)
+
+
+def node(resolution: Resolution, head: str) -> Iterator[Setting]:
+    """What each of several machines is told: how many, which it is, and where the first waits."""
+    count = resolution.request.nodes
+    if count > 1:
+        yield setting("nodes", count, "asked for")
+        yield setting("node_rank", RANK, "0 for the node that answers clients")
+        yield setting("head", head, "where the others find it")
 
 
 def attention_backend(resolution: Resolution) -> Iterator[Setting]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, supported, switch
-from dflash_deploy.request import Resolution
+from dflash_deploy.request import HEAD, Resolution
 
 KV_DTYPES = {"bf16": "bf16", "fp8": "fp8_e4m3"}
+RENDEZVOUS = 20000
+"""Port at which the first node waits for the others."""
 LONGER_CONTEXT = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 
 
@@ -23,6 +25,7 @@ def command(resolution: Resolution) -> Command:
         env_why=({LONGER_CONTEXT: why} if longer else {}) | common.variable_reasons(resolution),
         warnings=(*unsaid_thinking(resolution), *unsaid_key(resolution)),
         further=(*resolution.recipe.flags, *resolution.request.engine_args),
+        node=tuple(common.node(resolution, f"{HEAD}:{RENDEZVOUS}")),
     )
 
 

@@ -51,12 +51,21 @@ class Command:
     """Flags passed on as they are: the recipe's, then the user's after `--`."""
     env_why: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    node: tuple[Setting, ...] = ()
+    """What each of several machines is told, its rank and the first one's address as marks."""
+    follower: tuple[Setting, ...] = ()
+    """And what all but the first are told beside."""
 
 
 def argv(engine: Engine, version: Version, command: Command) -> tuple[str, ...]:
     """The command line, made once: every text form of a plan comes from this list."""
-    words = [*command.start]
-    for item in command.settings:
+    return (*command.start, *spelled(engine, version, command.settings), *command.further)
+
+
+def spelled(engine: Engine, version: Version, settings: Iterable[Setting]) -> tuple[str, ...]:
+    """Flags and their values. Raises Unsupported for what this release cannot be told."""
+    words: list[str] = []
+    for item in settings:
         flag = flag_for(engine, item.name, version)
         if flag is None:
             raise Unsupported(
@@ -64,7 +73,7 @@ def argv(engine: Engine, version: Version, command: Command) -> tuple[str, ...]:
                 hint=f"--engine-version {engine.releases[-1].version}",
             )
         words += [flag, *item.words]
-    return (*words, *command.further)
+    return tuple(words)
 
 
 def supported(engine: Engine, version: Version, settings: Iterable[Setting]) -> tuple[Setting, ...]:

@@ -9,7 +9,7 @@ from dflash_deploy.choose import choose_batched_tokens
 from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, switch
 from dflash_deploy.json_options import SPECULATION
-from dflash_deploy.request import Resolution
+from dflash_deploy.request import HEAD, Resolution
 
 KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 QUIET = "the engine reports its usage to its makers unless told not to"
@@ -23,6 +23,8 @@ def command(resolution: Resolution) -> Command:
         env_why={"VLLM_NO_USAGE_STATS": QUIET, "DO_NOT_TRACK": QUIET}
         | common.variable_reasons(resolution),
         secret_env="VLLM_API_KEY",  # noqa: S106 - a name, not a key
+        node=tuple(common.node(resolution, HEAD)),
+        follower=(switch("headless", "the first node alone answers clients"),),
         further=(*resolution.recipe.flags, *common.further(resolution, SPECULATION)),
     )
 

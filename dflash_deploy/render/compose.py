@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
 from dflash_deploy.render.documents import dump, literal
+from dflash_deploy.render.router import Router
 
 
 def render(box: Container, user: str) -> str:
     """YAML. `user` is UID:GID: whose caches are mounted."""
     return dump({"name": box.name, "services": {box.name: _service(box, user)}})
+
+
+def replicas(box: Container, user: str, count: int, router: Router) -> str:
+    """Servers with cards of their own, and the router, whose port is the one published."""
+    names = [f"{box.name}-{number}" for number in range(count)]
+    servers = {name: _replica(box, user, name, number) for number, name in enumerate(names)}
+    urls = tuple(f"http://{name}:{box.port}" for name in names)
+    argv = router.argv(urls, box.port, box.health_path, box.start_seconds)
+    return dump({"name": box.name, "services": {**servers, box.name: _router(box, argv, router)}})
+
+
+def _replica(box: Container, user: str, name: str, number: int) -> dict[str, Any]:
+    own = range(number * box.gpus, (number + 1) * box.gpus)
+    cards = replace(box, devices=tuple(map(str, own)))
+    made = {**_service(cards, user), "container_name": name}
+    # it is the router that clients reach, and that `dflash ps` knows
+    del made["ports"], made["labels"]
+    return made
+
+
+def _router(box: Container, argv: tuple[str, ...], router: Router) -> dict[str, Any]:
+    return {
+        "container_name": box.name,
+        "image": router.reference,
+        "entrypoint": [literal(word) for word in argv],
+        "init": True,
+        "restart": "unless-stopped",
+        "ports": [f"{box.address}:{box.port}:{box.port}"],
+        "security_opt": ["no-new-privileges:true"],
+        "cap_drop": ["ALL"],
+        "labels": {name: literal(value) for name, value in box.labels.items()},
+    }
 
 
 def _service(box: Container, user: str) -> dict[str, Any]:

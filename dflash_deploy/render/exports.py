@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dflash_deploy.container import HUB_TOKEN, check_carried, container, folders
+from dflash_deploy.container import HUB_TOKEN, check_carried, container, folders, inside
 from dflash_deploy.engine_schema import Engine
+from dflash_deploy.errors import DoesNotFit, Unsupported
 from dflash_deploy.plan import Plan
-from dflash_deploy.render import compose, docker, engine_config, k8s, slurm, systemd
+from dflash_deploy.render import compose, docker, engine_config, k8s, k8s_many, slurm, systemd
+from dflash_deploy.render.router import router
 from dflash_deploy.service import service_name
 
 
@@ -20,13 +22,35 @@ class Export:
     """The next command to type, once the text is in a file."""
 
 
-def export(form: str, plan: Plan, engine: Engine, user: str) -> Export:
+def export(form: str, plan: Plan, engine: Engine, user: str, replicas: int = 1) -> Export:
     """A form by its name. `user` is UID:GID, for files that cannot ask a shell.
 
     Raises Unsupported where the form cannot carry what the plan needs.
     """
     check_carried(plan)
+    check_form(form, plan, replicas)
+    if replicas > 1:
+        return REPLICATED[form](plan, engine, user, replicas)
     return EXPORTS[form](plan, engine, user)
+
+
+def check_form(form: str, plan: Plan, replicas: int) -> None:
+    """Raises Unsupported for more machines, or more servers, than the form can speak of."""
+    if plan.nodes and form not in OVER_NODES:
+        raise Unsupported(
+            f"--format {form} is of one machine, and the plan is of {plan.nodes.count}",
+            hint="--format k8s, slurm, or command for a line a node",
+        )
+    if replicas > 1 and form not in REPLICATED:
+        raise Unsupported(
+            f"--format {form} is of one server: replicas stand behind a router",
+            hint="--format k8s or compose",
+        )
+    if replicas > 1 and plan.nodes:
+        raise Unsupported(
+            "replicas of a server over several nodes are not written down yet",
+            hint="one --format k8s for each, and a router of your own",
+        )
 
 
 def _docker(plan: Plan, engine: Engine, _user: str) -> Export:
@@ -42,11 +66,36 @@ def _compose(plan: Plan, engine: Engine, user: str) -> Export:
 
 
 def _k8s(plan: Plan, engine: Engine, _user: str) -> Export:
-    use = (
+    box = container(plan, engine)
+    if plan.nodes is None:
+        return Export(k8s.render(plan, box), _kubectl(plan))
+    leader, follower = (
+        replace(box, argv=inside(plan.of_node(k8s_many.WORKER, k8s_many.LEADER, first=first)))
+        for first in (True, False)
+    )
+    return Export(k8s_many.over_nodes(plan, box, leader, follower), _kubectl(plan))
+
+
+def _k8s_replicas(plan: Plan, engine: Engine, _user: str, count: int) -> Export:
+    text = k8s_many.replicas(plan, container(plan, engine), count, router())
+    return Export(text, _kubectl(plan))
+
+
+def _compose_replicas(plan: Plan, engine: Engine, user: str, count: int) -> Export:
+    box, there = container(plan, engine), len(plan.hardware.cards)
+    if there and there < count * box.gpus:
+        raise DoesNotFit(
+            f"{count} replicas of {box.gpus} cards each need {count * box.gpus}, not {there}",
+            hint=f"--replicas {there // box.gpus}",
+        )
+    return Export(compose.replicas(box, user, count, router()), _compose(plan, engine, user).use)
+
+
+def _kubectl(plan: Plan) -> str:
+    return (
         f"kubectl create secret generic {service_name(plan)} --from-env-file=SECRETS"
         f" && kubectl apply --filename FILE; SECRETS holds {_names(plan)}, NAME=VALUE a line"
     )
-    return Export(k8s.render(plan, container(plan, engine)), use)
 
 
 def _systemd(plan: Plan, _engine: Engine, _user: str) -> Export:
@@ -83,6 +132,13 @@ EXPORTS: dict[str, Callable[[Plan, Engine, str], Export]] = {
     "slurm": _slurm,
     "vllm-config": _vllm_config,
     "sglang-config": _sglang_config,
+}
+
+
+OVER_NODES = ("k8s", "slurm")
+REPLICATED: dict[str, Callable[[Plan, Engine, str, int], Export]] = {
+    "k8s": _k8s_replicas,
+    "compose": _compose_replicas,
 }
 
 

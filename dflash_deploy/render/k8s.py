@@ -27,31 +27,31 @@ def render(plan: Plan, box: Container) -> str:
             f"{box.weights[0]} is a folder of this machine, and a cluster does not see it",
             hint="--format docker, or weights that a hub has",
         )
-    return dump(_claim(plan, box), _deployment(plan, box), _service(box))
+    return dump(claim(plan, box), _deployment(plan, box), service(box))
 
 
-def _metadata(box: Container) -> dict[str, Any]:
-    return {"name": box.name, "labels": _labels(box)}
+def metadata(box: Container) -> dict[str, Any]:
+    return {"name": box.name, "labels": labels(box)}
 
 
-def _labels(box: Container) -> dict[str, str]:
+def labels(box: Container) -> dict[str, str]:
     """Short words only: a label takes no slash, so the rest are annotations."""
     return {"app.kubernetes.io/name": box.name, "app.kubernetes.io/managed-by": "dflash"}
 
 
-def _selector(box: Container) -> dict[str, str]:
+def selector(box: Container) -> dict[str, str]:
     return {"app.kubernetes.io/name": box.name}
 
 
-def _claim(plan: Plan, box: Container) -> dict[str, Any]:
+def claim(plan: Plan, box: Container, mode: str = "ReadWriteOnce") -> dict[str, Any]:
     size = weights_gib(plan)
     room = UNKNOWN_ROOM if size is None else math.ceil(size * 1.2) + ROOM
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": _metadata(box),
+        "metadata": metadata(box),
         "spec": {
-            "accessModes": ["ReadWriteOnce"],
+            "accessModes": [mode],
             "resources": {"requests": {"storage": f"{room}Gi"}},
         },
     }
@@ -61,22 +61,22 @@ def _deployment(plan: Plan, box: Container) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {**_metadata(box), "annotations": box.labels},
+        "metadata": {**metadata(box), "annotations": box.labels},
         "spec": {
             "replicas": 1,
             # the cards and the claim cannot be held twice
             "strategy": {"type": "Recreate"},
             "progressDeadlineSeconds": box.start_seconds + 600,
-            "selector": {"matchLabels": _selector(box)},
+            "selector": {"matchLabels": selector(box)},
             "template": {
-                "metadata": {"labels": _labels(box), "annotations": box.labels},
-                "spec": _pod(plan, box),
+                "metadata": {"labels": labels(box), "annotations": box.labels},
+                "spec": pod(plan, box),
             },
         },
     }
 
 
-def _pod(plan: Plan, box: Container) -> dict[str, Any]:
+def pod(plan: Plan, box: Container) -> dict[str, Any]:
     return {
         # variables of services named like an engine have been taken for its settings
         "enableServiceLinks": False,
@@ -123,13 +123,13 @@ def _server(plan: Plan, box: Container) -> dict[str, Any]:
     }
 
 
-def _service(box: Container) -> dict[str, Any]:
+def service(box: Container) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(box),
+        "metadata": metadata(box),
         "spec": {
-            "selector": _selector(box),
+            "selector": selector(box),
             "ports": [{"name": "http", "port": box.port, "targetPort": "http"}],
         },
     }

@@ -1,14 +1,15 @@
-"""A plan as a batch script for Slurm, on one node."""
+"""A plan as a batch script for Slurm, on one node or several."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dflash_deploy.plan import Plan
-from dflash_deploy.render.command import flag_lines
+from dflash_deploy.render.command import HEAD, flag_lines
 from dflash_deploy.service import cards, search_path, service_name
 
+RANK = "DFLASH_NODE_RANK"
 CPUS_PER_CARD = 8
 """Tokenizing, scheduling and the workers' own threads."""
 
@@ -16,16 +17,48 @@ CPUS_PER_CARD = 8
 def render(plan: Plan) -> str:
     """The script: it needs the engine, and sends the server the signals of `scancel`."""
     parts = ["#!/bin/bash", *_directives(plan), "", "set -euo pipefail", *_exports(plan), ""]
-    command = " \\\n  ".join(shlex.join(line) for line in flag_lines(plan.argv))
+    if plan.nodes:
+        return "\n".join([*parts, *_on_each(plan)])
     # srun passes signals on, and takes no share of the node by itself
-    return "\n".join([*parts, f"exec srun --ntasks=1 {command}"])
+    return "\n".join([*parts, f"exec srun --ntasks=1 {_lines(plan.argv)}"])
+
+
+def _on_each(plan: Plan) -> Iterator[str]:
+    """One task a node: each learns from Slurm which it is, and runs the line that is its own."""
+    yield 'hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")'
+    # not `head`: it would end the other program early, and with it the script
+    yield "export DFLASH_HEAD=${hosts%%$'\\n'*}"
+    yield "# shellcheck disable=SC2016  # each task fills in its own number"
+    yield "exec srun --kill-on-bad-exit=1 bash -c '"
+    if not plan.nodes or not plan.nodes.follower:
+        yield f"exec {_own(plan, first=True)}'"
+        return
+    yield 'if [ "$SLURM_NODEID" -eq 0 ]; then'
+    yield f"exec {_own(plan, first=True)}"
+    yield "else"
+    yield f"exec {_own(plan, first=False)}"
+    yield "fi'"
+
+
+def _own(plan: Plan, *, first: bool) -> str:
+    text = _lines(plan.of_node(RANK, HEAD, first=first))
+    # inside single quotes, a quote ends them, stands for itself, and begins them again
+    quoted = text.replace("'", "'\\''")
+    return quoted.replace(RANK, '"$SLURM_NODEID"').replace(HEAD, '"$DFLASH_HEAD"')
+
+
+def _lines(argv: Sequence[str]) -> str:
+    return " \\\n  ".join(shlex.join(line) for line in flag_lines(argv))
 
 
 def _directives(plan: Plan) -> Iterator[str]:
     count, name = cards(plan), service_name(plan)
     yield f"#SBATCH --job-name={name}"
-    yield "#SBATCH --nodes=1"
-    yield "#SBATCH --ntasks=1"
+    nodes = plan.nodes.count if plan.nodes else 1
+    yield f"#SBATCH --nodes={nodes}"
+    yield f"#SBATCH --ntasks={nodes}"
+    if nodes > 1:
+        yield "#SBATCH --ntasks-per-node=1"
     yield f"#SBATCH --gpus-per-node={count}"
     yield f"#SBATCH --cpus-per-task={CPUS_PER_CARD * count}"
     yield f"#SBATCH --output={name}-%j.log"

@@ -27,6 +27,7 @@ FLAGS = (
     Flag("--disable-prefix-caching", "0", since="0.33.0"),
     Flag("--per-request-spec-decode-metrics", since="0.30.0"),
     Flag("--language-model-only", "0"), Flag("--moe-backend"), Flag("--enforce-eager", "0"),
+    Flag("--nnodes"), Flag("--node-rank"), Flag("--master-addr"), Flag("--headless", "0"),
 )  # fmt: skip
 
 

@@ -1,0 +1,79 @@
+"""The real router, with the command that exports give it, before two servers of each engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from dflash_deploy.render.router import router
+from tests.docker_engine import free_port
+from tests.fakes.plans import plan
+
+
+def ask(port: int, path: str, body: dict | None = None) -> str:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", json.dumps(body).encode() if body else None,
+        {"Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def answers(port: int, path: str, seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            ask(port, path)
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.2)
+        else:
+            return True
+    return False
+
+
+@pytest.fixture
+def started(tmp_path):
+    running = []
+
+    def start(argv):
+        running.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_requests_reach_every_replica_and_a_dead_one_none(engines, started, engine, tmp_path):
+    plans = [plan(engine), plan(engine)]
+    servers = [started([str(engines / each.argv[0]), *each.argv[1:]]) for each in plans]
+    urls = tuple(each.base_url for each in plans)
+    port, known = free_port(), router()
+    argv = known.argv(urls, port, plans[0].health_path, 60)
+    # its metrics port is fixed in a container, and taken on a machine that runs tests side by side
+    own = [w if w != str(known.metrics_port) else str(free_port()) for w in argv[1:]]
+    started([sys.executable, *own])
+    assert answers(port, known.health_path), (tmp_path / "log").read_text()[-3000:]
+
+    body = {"model": plans[0].served_names[0], "max_tokens": 8,
+            "messages": [{"role": "user", "content": "Name the planets."}]}  # fmt: skip
+    for number in range(12):
+        body["messages"][0]["content"] = chr(ord("a") + number) * 40
+        assert json.loads(ask(port, "/v1/chat/completions", body))["usage"]["completion_tokens"]
+    name = {"vllm": "vllm:spec_decode_num_drafts_total", "sglang": "sglang:spec_verify_calls_total"}
+    for each in plans:
+        lines = ask(each.port, "/metrics").splitlines()
+        counted = [float(line.split()[-1]) for line in lines if line.startswith(name[engine])]
+        assert sum(counted) > 0, "a replica that no request reached"
+
+    servers[0].kill()
+    served = [json.loads(ask(port, "/v1/chat/completions", body)) for _ in range(4)]
+    assert all(answer["usage"]["completion_tokens"] for answer in served)
