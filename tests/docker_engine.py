@@ -18,11 +18,12 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class DockerEngine:
     host: str
     pid: int
     log: Path
-    images: set[str] = field(default_factory=set)
+    images: dict[str, tuple[str | None, Path | None]] = field(default_factory=dict)
+    """What each stand-in holds: its fake engine and its wheels."""
 
     @property
     def client(self) -> docker.DockerClient:
@@ -71,7 +73,7 @@ class DockerEngine:
 
         `wheels` are all that pip finds in there.
         """
-        if reference in self.images:
+        if self.images.get(reference) == (engine, wheels):
             return reference
         name, _, tag = reference.rpartition(":")
         with tempfile.NamedTemporaryFile(suffix=".tar") as file:
@@ -82,7 +84,7 @@ class DockerEngine:
             self.client.api.import_image_from_file(
                 file.name, repository=name, tag=tag, changes=changes
             )
-        self.images.add(reference)
+        self.images[reference] = (engine, wheels)
         return reference
 
 
@@ -105,6 +107,7 @@ def daemon() -> Iterator[DockerEngine]:
         with _daemon(folder, bridge, address) as engine:
             yield engine
     finally:
+        _end_containers(folder)
         subprocess.run(["ip", "link", "delete", bridge], check=False, capture_output=True)
         _unmount(folder)
         shutil.rmtree(folder, ignore_errors=True)
@@ -146,6 +149,18 @@ class _daemon:  # noqa: N801 - used as a function
             self._process.wait(20)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._process.wait()
+
+
+def _end_containers(folder: Path) -> None:
+    """Containers outlive a daemon that was killed: each has a shim, which names the daemon's folder."""
+    for shim in psutil.process_iter():
+        with suppress(psutil.Error):
+            if not any(word.startswith(f"{folder}/exec/") for word in shim.cmdline()):
+                continue
+            for process in (shim, *shim.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
 def _bridge() -> tuple[str, str]:

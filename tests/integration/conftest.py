@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.docker_engine import docker_engine
 from tests.fakes import install_fakes
+
+# here alone: a module that imports it too would start a second daemon
+__all__ = ["docker_engine"]
 
 ROOT = Path(__file__).resolve().parents[2]
 

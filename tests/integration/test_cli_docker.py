@@ -10,15 +10,15 @@ import shlex
 import signal
 import subprocess
 
+import psutil
 import pytest
 
 from dflash_deploy.errors import DFlashError
 from dflash_deploy.launch.daemon import connected
 from dflash_deploy.registry import load
-from tests.docker_engine import daemon, docker_engine, free_port
+from tests.docker_engine import daemon, free_port
 from tests.integration.conftest import CommandLine
 
-__all__ = ["docker_engine"]
 NAME = "dflash-gpt-oss-20b"
 VLLM = load(user=False).engines["vllm"]
 NEWEST = VLLM.releases[-1].version
@@ -253,6 +253,9 @@ def test_a_daemon_that_is_killed_is_told_as_that(tmp_path):
         _, err = command.communicate(timeout=60)
         assert command.returncode == 5, err
         assert "no Docker daemon answers" in err
+        folder = str(engine.log.parent)
+    # the server that it kept goes with the tests
+    assert not [p for p in psutil.process_iter(["cmdline"]) if folder in str(p.info["cmdline"])]
 
 
 def test_an_image_brings_its_own_engine(boxes, tmp_path):

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from dflash_deploy.registry import load
-from tests.docker_engine import ROOT, docker_engine, free_port
+from tests.docker_engine import ROOT, free_port
 
-__all__ = ["docker_engine"]
 pytestmark = pytest.mark.timeout(600)
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 ARGUMENTS = dict(re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE, re.MULTILINE))
@@ -60,8 +59,8 @@ def build(docker_engine, wheelhouse):
     """Build a target of the Dockerfile; BuildKit leaves out the stages it does not need."""
 
     def built(target: str, **arguments: str) -> str:
-        slim = arguments.setdefault("SLIM", "localhost/slim:small")
-        docker_engine.give(slim, wheels=wheelhouse)
+        if "SLIM" not in arguments:
+            arguments["SLIM"] = docker_engine.give("localhost/slim:small", wheels=wheelhouse)
         tag = f"dflash-{target}"
         words = [f"--build-arg={name}={value}" for name, value in arguments.items()]
         done = subprocess.run(
