@@ -22,10 +22,12 @@ RUN python3 -m venv --without-pip /opt/dflash \
     && python3 -m pip --python /opt/dflash/bin/python install --no-cache-dir \
        --extra-index-url "${TORCH_INDEX}" "$(ls /tmp/wheel/*.whl)[local]" \
     && mkdir -p /usr/local/bin && ln -s /opt/dflash/bin/dflash /usr/local/bin/dflash \
-    && mkdir -p /cache/huggingface /cache/home && chmod -R 1777 /cache
+    && mkdir -p /cache/huggingface /cache/home /cache/state && chmod -R 1777 /cache
 # any --user writes below /cache: mount volumes there to keep what it fetches and compiles
+# but no volume on state: processes are this container's alone, and others may share its home
 ENV HOME=/cache/home \
     HF_HOME=/cache/huggingface \
+    XDG_STATE_HOME=/cache/state \
     USER=dflash \
     DFLASH_HOST=0.0.0.0
 EXPOSE 8000
@@ -42,10 +44,11 @@ COPY --from=wheel /wheel /tmp/wheel
 RUN python3 -m venv --without-pip /opt/dflash \
     && python3 -m pip --python /opt/dflash/bin/python install --no-cache-dir /tmp/wheel/*.whl \
     && mkdir -p /usr/local/bin && ln -s /opt/dflash/bin/dflash /usr/local/bin/dflash \
-    && mkdir -p /cache/huggingface /cache/home && chmod -R 1777 /cache
+    && mkdir -p /cache/huggingface /cache/home /cache/state && chmod -R 1777 /cache
 ENV HOME=/cache/home \
     HF_HOME=/cache/huggingface \
     TORCHINDUCTOR_CACHE_DIR=/cache/home/.cache/torchinductor \
+    XDG_STATE_HOME=/cache/state \
     USER=dflash \
     DFLASH_HOST=0.0.0.0
 EXPOSE 8000 30000

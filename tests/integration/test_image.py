@@ -38,6 +38,12 @@ def test_its_engines_are_the_newest_releases():
         assert engines[name].images[0].reference.format(version=newest) in DOCKERFILE
 
 
+def test_the_readme_builds_on_the_same():
+    sglang = re.search(r"lmsysorg/sglang:\S+", DOCKERFILE)
+    assert sglang is not None
+    assert sglang[0] in (ROOT / "README.md").read_text()
+
+
 def downloaded(folder: Path, *wanted: str) -> Path:
     """What pip needs for one image: builds reach no index."""
     index = os.environ.get("TORCH_INDEX")
@@ -148,6 +154,23 @@ def test_an_engines_image_serves_as_anybody(docker_engine, wheelhouse, build, ru
     container.stop(timeout=30)
     container.reload()
     assert container.attrs["State"]["ExitCode"] not in (137, 143)  # it ended by itself
+
+
+def test_two_that_share_their_caches_know_themselves_alone(docker_engine, wheelhouse, build, run):
+    base = ARGUMENTS["BASE"]
+    docker_engine.give(base, engine="vllm", wheels=wheelhouse)
+    image = build("engine", BASE=base)
+    offline = {"HF_HUB_OFFLINE": "1"}
+    containers = [
+        run(image, "serve", "gpt-oss-20b", "--engine", "vllm", "--port", port, environment=offline)
+        for port in ("8000", "8001")
+    ]
+
+    for container in containers:
+        becomes_healthy(container, 30)
+    for container, port in zip(containers, (8000, 8001), strict=True):
+        code, said = container.exec_run(["dflash", "ps", "--json"], user=SOMEBODY)
+        assert (code, [record["port"] for record in json.loads(said)]) == (0, [port])
 
 
 def test_the_engines_own_python_is_not_touched(docker_engine, wheelhouse, build, run):
