@@ -39,6 +39,24 @@ Phase = Literal[
     "starting the server",
 ]
 """How far a start-up is, in the words a user reads."""
+Meaning = Literal[
+    "acceptance_length",
+    "acceptance_rate",
+    "accepted_per_position",
+    "accepted_tokens",
+    "draft_tokens",
+    "drafts",
+    "generated_tokens",
+    "kv_usage",
+    "running",
+    "tpot",
+    "ttft",
+    "verified_tokens",
+    "waiting",
+]
+"""What an engine may count. `drafts` are draft-verify cycles of one request; `verified_tokens` the
+tokens that those cycles gave, bonus included, for engines that count those instead of the accepted
+ones; `ttft` and `tpot` seconds of a request to its first token, and of each one after it."""
 Severity = Literal["refuse", "warn", "fix", "note"]
 """A note is a limit of the engine with DFlash that a client may run into; plans list them."""
 
@@ -165,13 +183,23 @@ class Image(Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Label(Struct, frozen=True, kw_only=True):
+    """A label of a metric's series, and the value that is meant."""
+
+    name: str
+    value: str
+
+
 class MetricName(Struct, frozen=True, kw_only=True):
     """What the engine calls a quantity at its metrics endpoint."""
 
-    meaning: str
+    meaning: Meaning
     name: str
     type: Literal["counter", "gauge", "histogram"]
+    label: Label | None = None
+    """Only the series that carry it; None: all of them."""
     versions: str | None = None
+    source: str | None = None
 
 
 class PhaseSign(Struct, frozen=True, kw_only=True):

@@ -101,12 +101,12 @@ def read_gauges(endpoint: Endpoint) -> SpeculationGauges | None:
     return parse_gauges(text) if text is not None else None
 
 
-def read_metrics(endpoint: Endpoint) -> str | None:
+def read_metrics(endpoint: Endpoint, *, timeout: float = TIMEOUT) -> str | None:
     """The exposition; None where the server has none. Raises LaunchError if nobody answers."""
     import httpx
 
     try:
-        with connect(endpoint, read_timeout=TIMEOUT) as client:
+        with connect(endpoint, read_timeout=timeout) as client:
             # both engines redirect from the mounted application's path to the one with a slash
             answer = client.get("/metrics", follow_redirects=True)
     except httpx.HTTPError as error:

@@ -10,6 +10,7 @@ from dflash_deploy.speculative.types import Step
 LABELS = ("model_name", "engine")
 ENGINE = "0"  # vLLM's data-parallel rank; there is one here
 FINISHED = ("stop", "length", "abort", "error")
+A_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 
 
@@ -45,6 +46,11 @@ class Metrics:
         self._finished = {why: finished.labels(*self._labels, why) for why in FINISHED}
         self._e2e = self._histogram("vllm:e2e_request_latency_seconds", "Arrival to last token.")
         self._ttft = self._histogram("vllm:time_to_first_token_seconds", "Arrival to first token.")
+        self._tpot = self._histogram(
+            "vllm:request_time_per_output_token_seconds",
+            "Seconds a token of a request, the first one left out.",
+            A_TOKEN,
+        )
 
     def queue(self, running: int, waiting: int) -> None:
         self._running.set(running)
@@ -68,6 +74,8 @@ class Metrics:
         self._finished[report.finish_reason].inc()
         self._ttft.observe(report.first_token)
         self._e2e.observe(report.first_token + report.decode)
+        if report.completion_tokens > 1:
+            self._tpot.observe(report.decode / (report.completion_tokens - 1))
 
     def gave_up(self, why: str) -> None:
         """A request ended without its whole answer: `abort` (client gone, shutdown) or `error`."""
@@ -82,6 +90,6 @@ class Metrics:
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, LABELS, registry=self._registry).labels(*self._labels)
 
-    def _histogram(self, name: str, text: str) -> Histogram:
-        histogram = Histogram(name, text, LABELS, registry=self._registry, buckets=SECONDS)
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+        histogram = Histogram(name, text, LABELS, registry=self._registry, buckets=buckets)
         return histogram.labels(*self._labels)

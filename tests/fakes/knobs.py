@@ -46,6 +46,8 @@ class Knobs:
     echo: str | None
     """A file that gets argv and the environment as JSON."""
     metrics: bool
+    kv_usage: float
+    """Share of the cache that is in use, as the metrics say it."""
     broken_version: bool
     """`--version` crashes, as an installation with a missing library does."""
     status: int | None
@@ -78,6 +80,7 @@ class Knobs:
             pids=_text("PIDS"),
             echo=_text("ECHO"),
             metrics=_text("METRICS") != "0",
+            kv_usage=_number("KV_USAGE", 0.25),
             broken_version=bool(_text("BROKEN_VERSION")),
             status=int(status) if status else None,
             answer_delay=_number("ANSWER_DELAY", 0),

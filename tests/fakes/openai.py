@@ -27,10 +27,15 @@ class Server:
     ready: bool = True
     drafts: int = 0
     accepted: int = 0
+    tokens: int = 0
+    answers: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def speculate(self, tokens: int) -> tuple[int, int]:
         """Count an answer of so many tokens; its drafts (verify steps) and accepted tokens."""
+        with self.lock:
+            self.tokens += tokens
+            self.answers += 1
         if self.block_size is None:
             return 0, 0
         length = min(max(self.knobs.acceptance, 1.0), float(self.block_size))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.arguments import Flag, parser
+from tests.fakes.exposition import TPOT, TTFT, family, histogram
 from tests.fakes.knobs import Knobs, release
 from tests.fakes.lifecycle import SHARDS, begin, log, recorded, start_up
 from tests.fakes.openai import Handler, HTTPServer, Server
@@ -90,25 +91,31 @@ class SglangHandler(Handler):
 
 
 def metrics(state: Server) -> str:
-    label = f'engine_type="unified",model_name="{state.served[0]}",tp_rank="0"'
-    lines = [
-        "# HELP sglang:num_running_reqs The number of running requests.",
-        "# TYPE sglang:num_running_reqs gauge",
-        f"sglang:num_running_reqs{{{label}}} 0.0",
-    ]
+    name = state.served[0]
+    rank = {"engine_type": "unified", "model_name": name, "tp_rank": "0"}
+    request = {"is_streaming": "false", "model_name": name}
+    families = [
+        family("sglang:num_running_reqs", "gauge", (rank, 0)),
+        family("sglang:num_queue_reqs", "gauge", (rank, 0)),
+        family("sglang:token_usage", "gauge", (rank, state.knobs.kv_usage)),
+        family("sglang:realtime_tokens", "counter",
+               (rank | {"mode": "decode"}, state.tokens),
+               (rank | {"mode": "prefill_compute"}, 7 * state.answers)),
+        family("sglang:generation_tokens", "counter", (request, state.tokens)),
+        histogram("sglang:time_to_first_token_seconds", request, TTFT, state.answers),
+        histogram("sglang:inter_token_latency_seconds", {"model_name": name}, TPOT,
+                  state.tokens),
+    ]  # fmt: skip
     if state.block_size is None:
-        return "\n".join(lines) + "\n"
+        return "".join(families)
     length = state.knobs.acceptance if state.drafts else 0.0
     rate = (length - 1) / (state.block_size - 1) if state.drafts else 0.0
-    gauges = {"spec_accept_length": length, "spec_accept_rate": rate}
-    for name, value in gauges.items():
-        lines += [f"# HELP sglang:{name} of the last interval.", f"# TYPE sglang:{name} gauge"]
-        lines.append(f"sglang:{name}{{{label}}} {value}")
+    families.append(family("sglang:spec_accept_length", "gauge", (rank, length)))
+    families.append(family("sglang:spec_accept_rate", "gauge", (rank, rate)))
     if release(state.knobs.version) >= (0, 5, 13):
-        name = "sglang:spec_verify_calls_total"
-        lines += [f"# HELP {name} verify passes.", f"# TYPE {name} counter"]
-        lines.append(f"{name}{{{label}}} {float(state.drafts)}")
-    return "\n".join(lines) + "\n"
+        drafts = ({"model_name": name}, state.drafts)
+        families.append(family("sglang:spec_verify_calls", "counter", drafts))
+    return "".join(families)
 
 
 def main(argv: list[str]) -> int:

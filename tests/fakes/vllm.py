@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from tests.fakes.arguments import Flag, parser
+from tests.fakes.exposition import TPOT, TTFT, Labels, family, histogram
 from tests.fakes.knobs import Knobs, release
 from tests.fakes.lifecycle import SHARDS, begin, log, recorded, start_up
 from tests.fakes.openai import Handler, HTTPServer, Server
@@ -70,35 +71,38 @@ class VllmHandler(Handler):
 
 def metrics(state: Server) -> str:
     """The exposition as prometheus_client writes it, spread over two data-parallel ranks."""
-    label = f'model_name="{state.served[0]}"'
-    lines = [
-        "# HELP vllm:num_requests_running Number of requests in model execution batches.",
-        "# TYPE vllm:num_requests_running gauge",
-        f'vllm:num_requests_running{{engine="0",{label}}} 0.0',
+    name = state.served[0]
+    first, second = {"engine": "0", "model_name": name}, {"engine": "1", "model_name": name}
+    families = [
+        family("vllm:num_requests_running", "gauge", (first, 0)),
+        family("vllm:num_requests_waiting", "gauge", (first, 0)),
+        family("vllm:kv_cache_usage_perc", "gauge", (first, state.knobs.kv_usage)),
+        family("vllm:generation_tokens", "counter", *_shared(state.tokens, first, second)),
+        histogram("vllm:time_to_first_token_seconds", first, TTFT, state.answers),
+        histogram("vllm:request_time_per_output_token_seconds", first, TPOT, state.answers),
     ]
     if state.block_size is None:
-        return "\n".join(lines) + "\n"
+        return "".join(families)
     per_draft = state.block_size - 1
     counters = {
         "num_drafts": state.drafts,
         "num_draft_tokens": state.drafts * per_draft,
         "num_accepted_tokens": state.accepted,
     }
-    for name, value in counters.items():
-        full = f"vllm:spec_decode_{name}"
-        lines += [f"# HELP {full}_total {name}.", f"# TYPE {full}_total counter"]
-        for engine, share in enumerate((value - value // 3, value // 3)):
-            lines.append(f'{full}_total{{engine="{engine}",{label}}} {float(share)}')
-        lines += [f"# HELP {full}_created {name}.", f"# TYPE {full}_created gauge"]
-        lines.append(f'{full}_created{{engine="0",{label}}} 1.764e+09')
-    full = "vllm:spec_decode_num_accepted_tokens_per_pos"
-    lines += [f"# HELP {full}_total by position.", f"# TYPE {full}_total counter"]
-    left = state.accepted
+    for counter, value in counters.items():
+        shares = _shared(value, first, second)
+        families.append(family(f"vllm:spec_decode_{counter}", "counter", *shares))
+    left, places = state.accepted, []
     for position in range(per_draft):
         value = min(left, state.drafts)
         left -= value
-        lines.append(f'{full}_total{{engine="0",{label},position="{position}"}} {float(value)}')
-    return "\n".join(lines) + "\n"
+        places.append((first | {"position": str(position)}, value))
+    families.append(family("vllm:spec_decode_num_accepted_tokens_per_pos", "counter", *places))
+    return "".join(families)
+
+
+def _shared(value: int, first: Labels, second: Labels) -> tuple[tuple[Labels, float], ...]:
+    return (first, value - value // 3), (second, value // 3)
 
 
 def main(argv: list[str]) -> int:

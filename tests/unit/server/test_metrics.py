@@ -30,6 +30,7 @@ def test_every_name_is_there_before_the_first_request():
         "vllm:num_requests_waiting",
         "vllm:e2e_request_latency_seconds_count",
         "vllm:time_to_first_token_seconds_count",
+        "vllm:request_time_per_output_token_seconds_count",
     ):
         assert seen[(name,)] == 0
     assert [seen[(f"{spec}accepted_tokens_per_pos_total", str(i))] for i in range(3)] == [0, 0, 0]
@@ -56,6 +57,7 @@ def test_times_are_those_of_the_report():
     seen = values(metrics)
     assert seen[("vllm:time_to_first_token_seconds_sum",)] == 0.5
     assert seen[("vllm:e2e_request_latency_seconds_sum",)] == 2.0
+    assert seen[("vllm:request_time_per_output_token_seconds_sum",)] == 1.5  # of the second token
     assert seen[("vllm:request_success_total", "length")] == 1
 
 
