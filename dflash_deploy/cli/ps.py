@@ -12,6 +12,7 @@ from dflash_deploy.cli import _output
 
 if TYPE_CHECKING:
     from dflash_deploy.launch.containers import BoxedServer
+    from dflash_deploy.launch.seen import Seen
     from dflash_deploy.launch.state import Record
 
     Server = Record | BoxedServer
@@ -28,6 +29,8 @@ def ps(
     json: opt.JsonOpt = False,
 ) -> None:
     """List the servers that run, in containers too, and ask each how it is."""
+def ps(*, json: opt.JsonOpt = False) -> None:
+    """List the servers that `dflash serve` started: the state and acceptance length of each."""
     from dflash_deploy.launch import state
     from dflash_deploy.launch.servers import HEALTH_TIMEOUT, sweep
 
@@ -44,6 +47,12 @@ def ps(
     elif servers:
         _show(servers, states)
     elif not check:
+    seen = _seen(records)
+    if json:
+        _output.json([document(each) for each in seen])
+    elif records:
+        _show(seen)
+    else:
         _output.note("no server runs: dflash serve MODEL --detach")
     if check:
         _check(servers, states)
@@ -97,27 +106,43 @@ def _states(servers: list[Server], patience: float) -> list[str]:
 
 
 def _show(records: list[Server], states: list[str]) -> None:
+def _seen(records: list[Record]) -> list[Seen]:
+    from dflash_deploy.launch.seen import glance
+    from dflash_deploy.registry import load
+
+    return glance(load(user=False).engines, records) if records else []
+
+
+def _show(seen: list[Seen]) -> None:
     columns = (
         _output.Column("NAME"), _output.Column("MODEL", wrap=True), _output.Column("ENGINE"),
         _output.Column("PORT", right=True), _output.Column("STATE", wrap=True),
-        _output.Column("SINCE", right=True),
+        _output.Column("ACCEPT", right=True), _output.Column("SINCE", right=True),
     )  # fmt: skip
     now = datetime.now(UTC)
     rows = [
         (
-            record.name, record.model, f"{record.engine} {record.version}", str(record.port),
-            words + (f", restarted {record.restarts}x" if record.restarts else ""),
-            ago(now - datetime.fromisoformat(record.since)),
+            each.record.name, each.record.model, f"{each.record.engine} {each.record.version}",
+            str(each.record.port),
+            each.state + (f", restarted {each.record.restarts}x" if each.record.restarts else ""),
+            two_places(each.numbers.acceptance_length),
+            ago(now - datetime.fromisoformat(each.record.since)),
         )
-        for record, words in zip(records, states, strict=True)
+        for each in seen
     ]  # fmt: skip
     _output.table(columns, rows)
 
 
 def _document(record: Server, words: str) -> dict[str, Any]:
+def document(seen: Seen) -> dict[str, Any]:
+    """A server as JSON: its record, its state and its numbers."""
     import msgspec
 
-    return {**msgspec.structs.asdict(record), "state": words}
+    return {**msgspec.structs.asdict(seen.record), "state": seen.state, "numbers": seen.numbers}
+
+
+def two_places(number: float | None) -> str:
+    return "-" if number is None else f"{number:.2f}"
 
 
 def ago(passed: Any) -> str:

@@ -64,6 +64,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     ready: bool = False
     """Whether it was seen healthy since it last started."""
+    speculation: str | None = None
+    """What the last acceptance check found, where that was not as it should be: `collapsed`."""
     ended: str | None = None
     """How it ended, if nobody asked it to."""
 

@@ -104,6 +104,7 @@ def test_it_outlives_the_command_and_is_found_read_and_stopped(machine, engine):
 
     (seen,) = machine.ps()
     assert (seen["name"], seen["state"], seen["detached"]) == (machine.name, "ready", True)
+    assert 2.9 < seen["numbers"]["acceptance_length"] < 3.1
     assert len(machine.living()) == 3
     log = machine.dflash.run("logs", machine.name).out
     assert "Started server process" in log
@@ -122,7 +123,8 @@ def test_the_table_fits_80_columns(machine):
 
     shown = machine.dflash.run("ps", env={"COLUMNS": "80"}).out
 
-    assert shown.split()[:6] == ["NAME", "MODEL", "ENGINE", "PORT", "STATE", "SINCE"]
+    assert shown.split()[:7] == ["NAME", "MODEL", "ENGINE", "PORT", "STATE", "ACCEPT", "SINCE"]
+    assert shown.splitlines()[1].split()[-3] == "3.05"
     assert max(map(len, shown.splitlines())) <= 80
     assert machine.dflash.run("stop", "--all").code == 0
 

@@ -1,0 +1,107 @@
+"""How the servers that run are: the state of each, and what its own counters say."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import repeat
+
+from dflash_deploy.engine_schema import Engine
+from dflash_deploy.errors import DFlashError
+from dflash_deploy.launch import state
+from dflash_deploy.launch.servers import condition
+from dflash_deploy.launch.signs import signs
+from dflash_deploy.measure.live import Numbers, Reading, numbers, reading
+from dflash_deploy.measure.metrics import read_metrics
+from dflash_deploy.measure.verdict import COLLAPSED
+from dflash_deploy.metric_names import metric_names
+from dflash_deploy.plan import Endpoint
+
+WINDOW = 10.0
+"""Seconds over which `Watch` looks back: long enough for a step of the engines' own logging."""
+PATIENCE = 2.0
+"""Seconds a server gets to say its numbers."""
+AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Seen:
+    record: state.Record
+    state: str
+    numbers: Numbers
+
+
+@dataclass
+class _Kept:
+    """What is remembered of one server between two looks."""
+
+    readings: deque[Reading] = field(default_factory=deque)
+    state: str = ""
+    asked: float = float("-inf")
+
+
+def glance(engines: Mapping[str, Engine], records: Sequence[state.Record]) -> list[Seen]:
+    """One look at each server, and what it counted since it started."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(_glance, repeat(engines), records))
+
+
+def _glance(engines: Mapping[str, Engine], record: state.Record) -> Seen:
+    engine = engines[record.engine]
+    found = None if record.ended else _read(engine, record)
+    counted = numbers(found) if found else Numbers()
+    words = condition(record, signs(engine, record.version))
+    return Seen(record, _with_speculation(words, record, counted), counted)
+
+
+class Watch:
+    """Looks again and again; numbers are of the last `WINDOW` seconds."""
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        self._engines = engines
+        self._kept: dict[str, _Kept] = {}
+
+    def look(self, records: Sequence[state.Record]) -> list[Seen]:
+        """Servers may come and go between two looks."""
+        self._kept = {r.launch_id: self._kept.get(r.launch_id) or _Kept() for r in records}
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self._look, records))
+
+    def _look(self, record: state.Record) -> Seen:
+        kept, engine = self._kept[record.launch_id], self._engines[record.engine]
+        found = None if record.ended else _read(engine, record)
+        now = time.monotonic()
+        # SGLang generates a token to say that it is healthy: one that counts is asked less often
+        if found is None or kept.state != "ready" or now - kept.asked > WINDOW:
+            kept.state, kept.asked = condition(record, signs(engine, record.version)), now
+        if found is None:
+            kept.readings.clear()
+            return Seen(record, kept.state, Numbers())
+        while len(kept.readings) > 1 and found.at - kept.readings[1].at >= WINDOW:
+            kept.readings.popleft()
+        kept.readings.append(found)
+        counted = numbers(found, kept.readings[0])
+        return Seen(record, _with_speculation(kept.state, record, counted), counted)
+
+
+def _read(engine: Engine, record: state.Record) -> Reading | None:
+    at = Endpoint(record.base_url, record.served_names[0], record.engine, record.version)
+    try:
+        text = read_metrics(at, timeout=PATIENCE)
+        now = time.monotonic()
+        return reading(text, metric_names(engine, record.version), now) if text else None
+    except (DFlashError, ValueError):  # nobody answers, or what answers is no exposition
+        return None
+
+
+def _with_speculation(words: str, record: state.Record, counted: Numbers) -> str:
+    """A server whose draft does nothing is healthy in every other way."""
+    if words != "ready":
+        return words
+    length = counted.acceptance_length
+    if length is not None:
+        return "ready, speculation collapsed" if length < COLLAPSED else words
+    return words if record.speculation is None else f"ready, speculation {record.speculation}"
