@@ -23,6 +23,7 @@ from dflash_deploy.cli import (
     serve,
     show,
     stop,
+    top,
 )
 from dflash_deploy.cli import list as list_command
 from dflash_deploy.errors import DFlashError, Interrupted
@@ -43,6 +44,7 @@ app.command("plan")(plan.plan)
 app.command("pull")(pull.pull)
 app.command("serve")(serve.serve)
 app.command("ps")(ps.ps)
+app.command("top")(top.top)
 app.command("logs")(logs.logs)
 app.command("stop")(stop.stop)
 app.command("explain")(explain.explain)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dflash_deploy.launch.state import Record
 
     Server = Record | BoxedServer
+NONE = "no server runs: dflash serve MODEL --detach"
+
 
 
 CHECK_TIMEOUT = 25.0
@@ -56,6 +58,7 @@ def ps(*, json: opt.JsonOpt = False) -> None:
         _output.note("no server runs: dflash serve MODEL --detach")
     if check:
         _check(servers, states)
+        _output.note(NONE)
 
 
 def _boxed() -> list[BoxedServer]:

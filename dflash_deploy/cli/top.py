@@ -1,0 +1,97 @@
+"""`dflash top`: what the servers do, refreshed until somebody ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dflash_deploy.cli import _options as opt
+from dflash_deploy.cli import _output
+from dflash_deploy.cli.ps import NONE, document
+
+if TYPE_CHECKING:
+    from dflash_deploy.launch.seen import Seen
+
+IntervalOpt = Annotated[
+    float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two refreshes.")
+]
+CountOpt = Annotated[
+    int | None, typer.Option("--count", "-n", min=1, help="End after so many refreshes.")
+]
+
+
+def top(*, interval: IntervalOpt = 2.0, count: CountOpt = None, json: opt.JsonOpt = False) -> None:
+    """Watch the servers: acceptance, speed, latency and load of the last 10 seconds. q ends it."""
+    from contextlib import suppress
+
+    with suppress(KeyboardInterrupt):  # the usual end
+        if json:
+            _printed(interval, count, _print_json)
+        elif _output.draws():
+            _drawn(interval, count)
+        else:
+            _output.text("TIME      " + _heading())
+            _printed(interval, count, _print_lines)
+
+
+def _looks() -> Iterator[list[Seen]]:
+    from dflash_deploy.launch import state
+    from dflash_deploy.launch.seen import Watch
+    from dflash_deploy.registry import load
+
+    watch = Watch(load(user=False).engines)
+    while True:
+        yield watch.look(state.every()[0])
+
+
+def _printed(interval: float, count: int | None, show: Callable[[list[Seen]], None]) -> None:
+    """From the second look on: one alone has no difference to show."""
+    import time
+
+    looks = _looks()
+    next(looks)
+    while count is None or count > 0:
+        time.sleep(interval)
+        show(next(looks))
+        count = None if count is None else count - 1
+
+
+def _drawn(interval: float, count: int | None) -> None:
+    from dflash_deploy.cli._frame import lines
+    from dflash_deploy.cli._screen import keys, screen
+
+    with screen() as draw, keys() as ended:
+        for number, seen in enumerate(_looks()):
+            draw([*lines(seen), *([] if seen else [NONE]), "", "q ends this"])
+            if number == count or ended(interval):
+                return
+
+
+def _heading() -> str:
+    from dflash_deploy.cli._frame import heading
+
+    return heading()
+
+
+def _print_lines(seen: list[Seen]) -> None:
+    from dflash_deploy.cli._frame import line
+
+    now = datetime.now().astimezone()
+    for each in seen:
+        _output.text(f"{now:%H:%M:%S}  {line(each)}")
+    if not seen:
+        _output.note(NONE)
+
+
+def _print_json(seen: list[Seen]) -> None:
+    """A document a line."""
+    import msgspec
+
+    made = {
+        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "servers": [document(each) for each in seen],
+    }
+    _output.text(msgspec.json.encode(made).decode())
