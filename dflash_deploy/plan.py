@@ -47,6 +47,8 @@ class Expectation(msgspec.Struct, frozen=True):
     acceptance_length: float
     """The lowest published or measured one for this block size, bonus token included."""
     source: str
+    highest: float | None = None
+    """The highest one: more than that is seldom a better draft."""
 
 
 class Nodes(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +232,7 @@ def expectation(resolution: Resolution) -> Expectation | None:
         and row.acceptance_length is not None
         and (row.block_size or evidence.block_size) == resolution.block_size
     ]
-    return Expectation(*min(seen)) if seen else None
+    return Expectation(*min(seen), highest=max(seen)[0]) if seen else None
 
 
 def explain(resolution: Resolution, words: Command) -> Iterator[Choice]:

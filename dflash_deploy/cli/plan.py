@@ -28,6 +28,8 @@ class Format(StrEnum):
     slurm = "slurm"
     vllm_config = "vllm-config"
     sglang_config = "sglang-config"
+    prometheus = "prometheus"
+    grafana = "grafana"
 
 
 def plan(

@@ -13,6 +13,21 @@ from dflash_deploy.plan import Plan
 from dflash_deploy.render import compose, docker, engine_config, k8s, k8s_many, slurm, systemd
 from dflash_deploy.render.router import router
 from dflash_deploy.service import service_name
+from dflash_deploy.errors import Unsupported
+from dflash_deploy.metric_names import metric_names
+from dflash_deploy.plan import Plan
+from dflash_deploy.render import (
+    compose,
+    docker,
+    engine_config,
+    grafana,
+    k8s,
+    prometheus,
+    slurm,
+    systemd,
+)
+from dflash_deploy.render.container import HUB_TOKEN, container, folders
+from dflash_deploy.render.service import service_name
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,20 @@ def export(form: str, plan: Plan, engine: Engine, user: str, replicas: int = 1) 
     check_form(form, plan, replicas)
     if replicas > 1:
         return REPLICATED[form](plan, engine, user, replicas)
+    if form in WATCHING:
+        return WATCHING[form](plan, engine, user)
+    if plan.engine == "transformers":
+        raise Unsupported(
+            "the embedded engine is this program's own: there is no image or environment of it",
+            hint=f"--engine vllm, or dflash serve {plan.served_names[-1]}",
+        )
+    for secret in plan.secrets:
+        if not secret.env:
+            # never written down as a server that asks for no key
+            raise Unsupported(
+                "SGLang takes its API key in argv or a file alone, and an export holds no key",
+                hint=f"env -u {secret.taken_from} dflash plan ..., and a proxy that asks for it",
+            )
     return EXPORTS[form](plan, engine, user)
 
 
@@ -124,6 +153,26 @@ def _sglang_config(plan: Plan, _engine: Engine, _user: str) -> Export:
     return Export(text, f"{_variables(plan)}sglang serve --model-path {model} --config FILE.yaml")
 
 
+def _prometheus(plan: Plan, engine: Engine, _user: str) -> Export:
+    return Export(
+        prometheus.render(plan, metric_names(engine, plan.version)),
+        f"promtool check rules FILE; in prometheus.yml `rule_files: [FILE]`, and"
+        f" {plan.base_url.partition('//')[2]} among the targets of a scrape job",
+    )
+
+
+def _grafana(_plan: Plan, _engine: Engine, _user: str) -> Export:
+    return Export(
+        grafana.render(),
+        "import FILE in Grafana; its panels read what the rules of --format prometheus record",
+    )
+
+
+WATCHING: dict[str, Callable[[Plan, Engine, str], Export]] = {
+    "prometheus": _prometheus,
+    "grafana": _grafana,
+}
+"""Forms about a server that runs, however it was started: they hold no command."""
 EXPORTS: dict[str, Callable[[Plan, Engine, str], Export]] = {
     "docker": _docker,
     "compose": _compose,

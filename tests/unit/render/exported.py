@@ -31,6 +31,7 @@ PAIRS = {
 USER = "1000:1000"
 INSTALL = {
     "systemd-analyze": "apt-get install systemd",
+    "promtool": "apt-get install prometheus",
     "docker-compose": "pip install -e '.[dev]'",
     "kubernetes-validate": "pip install -e '.[dev]'",
     "shellcheck": "pip install -e '.[dev]'",

@@ -10,7 +10,7 @@ import pytest
 
 from dflash_deploy.cli.plan import Format
 from dflash_deploy.errors import Unsupported
-from dflash_deploy.render.exports import EXPORTS, export
+from dflash_deploy.render.exports import EXPORTS, WATCHING, export
 from tests.unit.render.exported import (
     ARGV,
     PAIRS,
@@ -52,7 +52,7 @@ def test_an_engines_file_says_the_same_words(plan):
 
 def test_every_export_is_a_format_of_plan():
     others = {"command", "json", "vllm-recipe"}
-    assert {form.value for form in Format} - others == set(EXPORTS)
+    assert {form.value for form in Format} - others == {*EXPORTS, *WATCHING}
 
 
 @pytest.mark.parametrize("name", PLANS)
