@@ -161,6 +161,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     """What to do about it: an option or a command."""
     lifted_in: str | None = None
     """The release without this limit; None: no release known lifts it."""
+    accepts_less: bool = False
+    """Where it holds, less of the draft is accepted: the acceptance check points at it."""
     source: str
 
 

@@ -17,6 +17,7 @@ from dflash_deploy.request import HEAD, RANK, Choice, Rejected, Request, Resolut
 from dflash_deploy.resolve import resolve
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import EngineName, Status, Thinking
+from dflash_deploy.suspects import Suspect, suspects
 
 PLAN_SCHEMA = "dflash.plan/1"
 
@@ -95,6 +96,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Hardware = Hardware()
     """The cards it was made for; none where they are unknown, or where it runs on the CPU."""
     expectation: Expectation | None = None
+    suspects: tuple[Suspect, ...] = ()
+    """What to look at first should the draft not be accepted."""
     choices: tuple[Choice, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -168,6 +171,7 @@ def make_plan(registry: Registry, request: Request, hardware: Hardware) -> Plan:
         memory=resolution.fit,
         hardware=hardware,
         expectation=expectation(resolution),
+        suspects=suspects(resolution),
         choices=tuple(explain(resolution, words)),
         rejected=resolution.rejected,
         warnings=(*resolution.warnings, *words.warnings, *untried(request)),

@@ -15,6 +15,7 @@ from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.memory import Fit
 from dflash_deploy.registry import Entry
+from dflash_deploy.rules import Finding
 from dflash_deploy.schema import (
     Draft,
     EngineName,
@@ -116,6 +117,8 @@ class Resolution:
     choices: tuple[Choice, ...]
     rejected: tuple[Rejected, ...]
     warnings: tuple[str, ...]
+    doubts: tuple[Finding, ...] = ()
+    """What the engine's rules know to make the draft be accepted less."""
 
     def fix(self, setting: str) -> Fix | None:
         return next((item for item in self.fixes if item.setting == setting), None)

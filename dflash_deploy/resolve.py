@@ -84,6 +84,8 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected,
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
+        rejected=need.rejected, doubts=tuple(item for item in found if item.accepts_less),
+        warnings=(*cautions(entry, draft, engine, version, request),
                   *terms(entry, draft, seen, request, weights),
                   *short_queue(recipe, request),
                   *beyond_training(entry, draft, room.context),

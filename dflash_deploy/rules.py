@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from dflash_deploy.checks import CHECKS
 from dflash_deploy.engine_schema import (
+    Check,
     Engine,
     RuleWhen,
     SettingIs,
@@ -38,6 +39,9 @@ class Finding:
 
     variables: tuple[Variable, ...] = ()
     """What a fix adds to the environment."""
+    check: Check | None = None
+    """The arithmetic that it came from."""
+    accepts_less: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ def _broken(at: Situation) -> Iterator[Finding]:
                 continue  # somebody said otherwise, or the same
             spoken = tuple(item.name for item in rule.when.settings)
             yield Finding(rule.id, rule.severity, rule.message, rule.source, rule.hint,
-                          rule.lifted_in, wanted, spoken, tuple(rule.variables))  # fmt: skip
+                          rule.lifted_in, wanted, spoken, tuple(rule.variables),
+                          rule.when.check, rule.accepts_less)  # fmt: skip
 
 
 def _unsupported(at: Situation) -> Iterator[Finding]:

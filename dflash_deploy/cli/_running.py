@@ -182,7 +182,7 @@ def ready(
     if gate != "off":
         with ended_meanwhile(process, "during the acceptance check"):
             measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
-        judged = verdict(measured, plan.expectation, thinking=plan.thinking)
+        judged = verdict(measured, plan)
     if judged:
         judge(judged, gate)
     if json:
@@ -211,7 +211,10 @@ def ended_meanwhile(process: Server, when: str) -> Iterator[None]:
 
 def judge(judged: Verdict, gate: str) -> None:
     """Pass, warn or fail: a server whose draft does nothing looks healthy in every other way."""
-    causes = "\n".join(f"  {number}. {cause}" for number, cause in enumerate(judged.causes, 1))
+    causes = "\n".join(
+        f"  {number}. {suspect.cause}\n     try: {suspect.remedy}"
+        for number, suspect in enumerate(judged.causes, 1)
+    )
     if judged.active:
         _output.note(judged.message)
         if causes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Literal
 
 import msgspec
 
 from dflash_deploy.measure.acceptance import Acceptance
-from dflash_deploy.plan import Expectation
-from dflash_deploy.schema import Thinking
+from dflash_deploy.plan import Plan
+from dflash_deploy.suspects import Suspect
 
 State = Literal["fine", "low", "collapsed", "inactive", "unseen"]
 COLLAPSED = 1.05
@@ -20,7 +21,7 @@ LOW = 0.5
 class Verdict(msgspec.Struct, frozen=True):
     state: State
     message: str
-    causes: tuple[str, ...] = ()
+    causes: tuple[Suspect, ...] = ()
     """What to look at first, first."""
 
     @property
@@ -29,46 +30,59 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.state in ("fine", "low")
 
 
-def verdict(
-    acceptance: Acceptance, expectation: Expectation | None, *, thinking: Thinking | None = None
-) -> Verdict:
-    """Judge a check against the registry's evidence, if there is any."""
-    length = acceptance.length
+def verdict(acceptance: Acceptance, plan: Plan) -> Verdict:
+    """Judge a check against what the registry has on record, if there is anything."""
+    length, expectation = acceptance.length, plan.expectation
     if acceptance.drafts == 0:
-        return Verdict("inactive", "speculation is off: the server drafted nothing", INACTIVE)
+        message = "speculation is off: the server drafted nothing"
+        return Verdict("inactive", message, inactive(plan))
     if length is None:
-        return Verdict("unseen", f"speculation cannot be seen: {acceptance.method}", UNSEEN)
+        message = f"speculation cannot be seen: {acceptance.method}"
+        return Verdict("unseen", message, unseen(plan))
     measured = f"acceptance length {length:.2f}"
     if length < COLLAPSED:
         message = f"{measured}: the draft runs, and almost nothing of it is accepted"
-        return Verdict("collapsed", message, _causes(thinking))
+        return Verdict("collapsed", message, plan.suspects)
     if expectation is None:
         return Verdict("fine", f"{measured}; nothing is published to compare it with")
     expected = f"{expectation.acceptance_length:.2f} ({expectation.source})"
     below = length < expectation.acceptance_length
     if length < LOW * expectation.acceptance_length:
         message = f"{measured}, less than half of the lowest on record, {expected}"
-        return Verdict("low", message, _causes(thinking))
+        return Verdict("low", message, plan.suspects)
     than = "somewhat below" if below else "no less than"
     return Verdict("fine", f"{measured}, {than} the lowest on record, {expected}")
 
 
-INACTIVE = (
-    "the server was started without the draft: look for the speculative settings in its log",
-    "the engine is too old for this kind of draft and ignored it",
-    "another server answers at this address",
-)
-UNSEEN = (
-    "metrics are switched off: SGLang needs --enable-metrics, vLLM no --disable-log-stats",
-    "the server was started without a draft",
-)
-
-
-def _causes(thinking: Thinking | None) -> tuple[str, ...]:
-    mode = {"on": "on", "off": "off", None: "not set"}[thinking]
+def inactive(plan: Plan) -> tuple[Suspect, ...]:
+    """Why a server may draft nothing at all."""
     return (
-        f"thinking mode (here: {mode}): drafts are trained for one mode and fail in the other",
-        "another revision of the target or the draft: both were retrained under their names",
-        "a quantized draft: its weights may load wrongly without an error; use the bf16 one",
-        "the engine's version: some releases read the wrong layers or ignore sliding windows",
+        Suspect(
+            "the server was started without the draft: its command should be this one",
+            _planned(plan),
+        ),
+        Suspect(
+            f"{plan.engine} {plan.version} ignores this kind of draft",
+            f"dflash doctor, then dflash show {_typed(plan)}",
+        ),
+        Suspect(f"another server answers at {plan.base_url}", f"curl {plan.base_url}/v1/models"),
     )
+
+
+def unseen(plan: Plan) -> tuple[Suspect, ...]:
+    """Why nothing may be seen of its drafts."""
+    return (
+        Suspect(
+            "metrics are off: SGLang needs --enable-metrics, vLLM no --disable-log-stats",
+            f"curl {plan.base_url}/metrics",
+        ),
+        Suspect("the server was started without a draft", _planned(plan)),
+    )
+
+
+def _planned(plan: Plan) -> str:
+    return f"dflash plan {_typed(plan)} --engine {plan.engine}"
+
+
+def _typed(plan: Plan) -> str:
+    return shlex.quote(plan.served_names[-1])

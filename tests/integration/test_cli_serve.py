@@ -128,7 +128,8 @@ def test_an_inactive_draft_fails_the_launch_with_the_causes(dflash, port):
     )  # fmt: skip
     assert ended.code == 8
     assert json.loads(ended.out)["error"]["code"] == "gate"
-    assert "thinking mode" in ended.err
+    assert "  1. " in ended.err
+    assert "try: dflash plan gpt-oss-20b --engine vllm --why" in ended.err
     assert "--acceptance warn" in ended.err
 
 

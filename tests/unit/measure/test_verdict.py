@@ -5,8 +5,11 @@ import pytest
 from dflash_deploy.measure.acceptance import Acceptance
 from dflash_deploy.measure.verdict import verdict
 from dflash_deploy.plan import Expectation
+from dflash_deploy.suspects import Suspect
+from tests.fakes.plans import plan
 
-EXPECTED = Expectation(5.0, "gsm8k: the card")
+SUSPECTS = (Suspect("thinking is on", "dflash serve x"), Suspect("fp8", "dflash serve y"))
+PLAN = plan("vllm", expectation=Expectation(5.0, "gsm8k: the card"), suspects=SUSPECTS)
 
 
 def seen(length: float | None, drafts: int | None = 50) -> Acceptance:
@@ -27,30 +30,33 @@ def seen(length: float | None, drafts: int | None = 50) -> Acceptance:
     ],
 )
 def test_states(acceptance: Acceptance, state: str, active: bool) -> None:
-    found = verdict(acceptance, EXPECTED)
+    found = verdict(acceptance, PLAN)
 
     assert (found.state, found.active) == (state, active)
     assert bool(found.causes) == (state != "fine")
 
 
 def test_without_evidence_any_working_draft_is_fine() -> None:
-    found = verdict(seen(1.3), None)
+    found = verdict(seen(1.3), plan("vllm"))
 
     assert found.state == "fine"
     assert "nothing is published" in found.message
 
 
-def test_causes_come_in_order_of_likelihood() -> None:
-    causes = verdict(seen(1.0), EXPECTED, thinking="on").causes
+@pytest.mark.parametrize("length", [1.0, 2.0])
+def test_the_causes_are_the_plans_own(length: float) -> None:
+    assert verdict(seen(length), PLAN).causes == SUSPECTS
 
-    assert causes[0].startswith("thinking mode (here: on)")
-    assert "revision" in causes[1]
-    assert "quantized" in causes[2]
-    assert "version" in causes[3]
+
+def test_a_server_that_drafts_nothing_has_other_causes() -> None:
+    causes = verdict(seen(None, 0), PLAN).causes
+
+    assert causes[0].remedy == "dflash plan Qwen/Qwen3-4B --engine vllm"
+    assert not any("thinking" in cause.cause for cause in causes)
 
 
 def test_the_message_names_both_numbers_and_the_source() -> None:
-    message = verdict(seen(2.0), EXPECTED).message
+    message = verdict(seen(2.0), PLAN).message
 
     assert "2.00" in message
     assert "5.00 (gsm8k: the card)" in message
