@@ -22,6 +22,9 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until the server ends.")
     ] = False,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=0, help="Begin with the last N lines.")
+    ] = None,
 ) -> None:
     """Print the log of a detached server or of a container, also after its end."""
     from pathlib import Path
@@ -56,4 +59,9 @@ def boxed(name: str | None) -> list[BoxedServer]:
 def _show(chunks: Iterator[bytes]) -> None:
     text = codecs.getincrementaldecoder("utf-8")("replace")
     for chunk in chunks:
+
+    def goes_on() -> bool:
+        return bool(follow and record and record.alive)
+
+    for chunk in journal.follow(path, goes_on, last=lines):
         _output.fragment(text.decode(chunk))

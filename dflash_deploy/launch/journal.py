@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 LARGEST = 10 << 20
@@ -115,13 +116,16 @@ class Reader:
             return False
 
 
-def follow(path: Path, goes_on: Callable[[], bool], *, pause: float = PAUSE) -> Iterator[bytes]:
-    """The log, then what is added to it, until the server is gone and all was read."""
-    for number in range(KEPT - 1, 0, -1):
-        with suppress(OSError), part(path, number).open("rb") as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
+def follow(
+    path: Path, goes_on: Callable[[], bool], *, last: int | None = None, pause: float = PAUSE
+) -> Iterator[bytes]:
+    """The log, then what is added to it, until the server is gone and all was read.
+
+    `last`: of what is there at first, only so many lines.
+    """
     reader = Reader(path)
+    before = chain(_older(path), iter(reader.read, b""))
+    yield from before if last is None else last_of(before, last)
     while True:
         running = goes_on()
         read = False
@@ -131,3 +135,21 @@ def follow(path: Path, goes_on: Callable[[], bool], *, pause: float = PAUSE) -> 
         if not running and not read:
             return
         time.sleep(pause if running else 0)
+
+
+def _older(path: Path) -> Iterator[bytes]:
+    for number in range(KEPT - 1, 0, -1):
+        with suppress(OSError), part(path, number).open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+
+def last_of(chunks: Iterable[bytes], count: int) -> list[bytes]:
+    """The last lines of a text that comes in pieces."""
+    lines: list[bytes] = []
+    for chunk in chunks:
+        open_line = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        lines += (open_line + chunk).splitlines(keepends=True)
+        # one more than asked for: the last may be cut, and go on in the next piece
+        del lines[: max(0, len(lines) - count - 1)]
+    return lines[max(0, len(lines) - count) :]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dflash_deploy.launch.journal import Journal, Reader, follow, last_lines, part
+from dflash_deploy.launch.journal import Journal, Reader, follow, last_lines, last_of, part
 
 
 @pytest.fixture
@@ -95,6 +95,31 @@ def test_without_a_server_the_whole_log_is_read_once(path: Path) -> None:
 
     assert b"".join(follow(path, lambda: False)) == b"one-----two-----"
     assert list(follow(path.with_name("none"), lambda: False)) == []
+
+
+@pytest.mark.parametrize("size", [1, 5, 7, 100])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_the_last_lines_of_pieces(size: int, end: bytes) -> None:
+    text = b"first\nsecond\n\nlast" + end
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+
+    for count in range(6):
+        whole = text.splitlines(keepends=True)
+        assert b"".join(last_of(pieces, count)) == b"".join(whole[max(0, 4 - count) :])
+
+
+def test_following_may_begin_at_the_last_lines(path: Path) -> None:
+    journal = Journal(path, largest=10)
+    for word in (b"one-----\n", b"two\n", b"three\n"):
+        journal.write(word)
+    later = iter([True, False])
+
+    def goes_on() -> bool:
+        if more := next(later):
+            journal.write(b"four\n")
+        return more
+
+    assert b"".join(follow(path, goes_on, last=2, pause=0)) == b"two\nthree\nfour\n"
 
 
 def test_a_reader_waits_for_a_log_that_is_not_there_yet(path: Path) -> None:
