@@ -52,14 +52,15 @@ def with_server(
 ) -> None:
     """Start a server for the conversation, and end it with it."""
     from dflash_deploy.cli._running import ended_meanwhile, ready, running
+    from dflash_deploy.measure.proof import endpoint_of
 
     with running(wanted, engine_env=engine_env, quiet=True) as (plan, process):
-        endpoint = ready(plan, process, gate="warn", timeout=timeout, alone=True)
+        ready(plan, process, gate="warn", timeout=timeout, alone=True)
         if style.thinking is None and plan.thinking:
             # said with each request: not every release has a default for the server
             style = replace(style, thinking=plan.thinking == "on")
         with ended_meanwhile(process, "while it answered"):
-            converse(endpoint, style, thinking_key=plan.thinking_key)
+            converse(endpoint_of(plan), style, thinking_key=plan.thinking_key)
 
 
 def endpoint_at(url: str, served_name: str | None) -> Endpoint:

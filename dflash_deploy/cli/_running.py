@@ -23,7 +23,7 @@ from dflash_deploy.errors import (
     UsageError,
 )
 from dflash_deploy.no_room import check_free
-from dflash_deploy.plan import Endpoint, Plan
+from dflash_deploy.plan import Plan
 from dflash_deploy.registry import Entry, Registry, load
 from dflash_deploy.schema import Weights
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dflash_deploy.launch.process import EngineProcess
     from dflash_deploy.launch.signs import Signs
     from dflash_deploy.launch.watched import Server
+    from dflash_deploy.measure.proof import Proof
     from dflash_deploy.measure.verdict import Verdict
 
 
@@ -162,15 +163,15 @@ def ready(
     timeout: float | None,
     json: bool = False,
     alone: bool = False,
-) -> Endpoint:
+) -> Proof | None:
     """Wait until the server answers, prove that it speculates, and say where it is.
 
     `alone`: its own lines go elsewhere, so that the wait has the terminal for itself.
+    None: nothing was asked of it.
     """
     from dflash_deploy.cli._waiting import Waiting
     from dflash_deploy.launch.health import time_allowed, wait_ready
-    from dflash_deploy.measure.acceptance import check
-    from dflash_deploy.measure.verdict import verdict
+    from dflash_deploy.measure.proof import endpoint_of, provable, prove
 
     timeout = timeout or time_allowed(plan.memory, plan.tensor_parallel)
     url = plan.base_url + plan.health_path
@@ -180,16 +181,21 @@ def ready(
     endpoint = Endpoint(plan.base_url, plan.served_names[0], plan.engine, plan.version, secret)
     judged, measured = None, None
     if gate != "off":
+    proof = None
+    if gate != "off" and not provable(plan):
+        _output.warning(
+            f"a context of {plan.context} has no room for the acceptance check: skipped"
+        )
+    elif gate != "off":
         with ended_meanwhile(process, "during the acceptance check"):
-            measured = check(endpoint, thinking=plan.thinking, thinking_key=plan.thinking_key)
-        judged = verdict(measured, plan)
-    if judged:
-        judge(judged, gate)
+            proof = prove(plan)
+        judge(proof.verdict, gate)
     if json:
-        _output.json({"endpoint": endpoint, "ready_seconds": round(seconds, 2),
-                      "acceptance": measured, "verdict": judged})  # fmt: skip
+        _output.json({"endpoint": endpoint_of(plan), "ready_seconds": round(seconds, 2),
+                      "acceptance": proof and proof.acceptance,
+                      "verdict": proof and proof.verdict})  # fmt: skip
     _output.note(f"ready after {seconds:.0f} s: {plan.base_url}/v1 serves {plan.served_names[0]}")
-    return endpoint
+    return proof
 
 
 @contextmanager

@@ -16,18 +16,20 @@ from dflash_deploy.launch.endings import died
 from dflash_deploy.launch.process import start
 from dflash_deploy.launch.servers import listed
 from dflash_deploy.launch.signals import forwarded
+from dflash_deploy.measure.proof import endpoint_of
 
 
 @dataclass(frozen=True)
-class Proof:
+class Gate:
     """What must be seen before a server counts as ready."""
 
-    gate: str
+    acceptance: str
+    """What an inactive draft does: `fail`, `warn`; or `off`, and it is not looked for."""
     timeout: float | None
     json: bool
 
 
-def in_foreground(wanted: Wanted, proof: Proof, *, engine_env: Path | None) -> int:
+def in_foreground(wanted: Wanted, gate: Gate, *, engine_env: Path | None) -> int:
     """Until the server ends, and all of it with this process; the exit code of the command."""
     made = prepared(wanted, engine_env)
     record = record_of(made.plan, made.name, log=None)
@@ -40,8 +42,10 @@ def in_foreground(wanted: Wanted, proof: Proof, *, engine_env: Path | None) -> i
         ) as process,
         forwarded(process) as signals,
     ):  # fmt: skip
-        ready(made.plan, process, gate=proof.gate, timeout=proof.timeout, json=proof.json)
-        is_ready()
+        proof = ready(
+            made.plan, process, gate=gate.acceptance, timeout=gate.timeout, json=gate.json
+        )
+        is_ready(proof.trouble if proof else None)
         code = process.wait()
     if not signals:
         # nobody asked it to end, so that an exit code of 0 is a failure as well
@@ -65,17 +69,30 @@ def as_follower(wanted: Wanted, *, engine_env: Path | None) -> int:
 
 def in_background(wanted: Wanted, proof: Proof, *, engine_env: Path | None, restart: int) -> None:
     """Until the server has proven itself; from then on it is its own."""
+def in_background(
+    wanted: Wanted, gate: Gate, *, engine_env: Path | None, restart: int, wait: bool
+) -> None:
+    """Until the server has proven itself; from then on it is its own. Or, unproven, at once."""
     made = prepared(wanted, engine_env)
     with (
         detach(
-            made.plan, made.name, executable=made.executable, signs=made.signs, restart=restart
+            made.plan, made.name, executable=made.executable, signs=made.signs, restart=restart,
+            check=gate.acceptance != "off", waited=wait,
         ) as process,
         forwarded(process) as signals,
     ):  # fmt: skip
         _output.note(f"starting {made.name}; its log: {process.record.log}")
-        ready(made.plan, process, gate=proof.gate, timeout=proof.timeout, json=proof.json,
-              alone=True)  # fmt: skip
+        proof = None
+        if wait:
+            proof = ready(made.plan, process, gate=gate.acceptance, timeout=gate.timeout,
+                          json=gate.json, alone=True)  # fmt: skip
         if signals:
             raise Interrupted("stopped before it was left to itself")
-        process.keep()
-    _output.note(f"it runs on as {made.name}: dflash logs {made.name}, dflash stop {made.name}")
+        process.keep(proof.trouble if proof else None)
+    if wait:
+        _output.note(f"it runs on as {made.name}: dflash logs {made.name}, dflash stop {made.name}")
+        return
+    if gate.json:
+        _output.json({"endpoint": endpoint_of(made.plan), "ready_seconds": None,
+                      "acceptance": None, "verdict": None})  # fmt: skip
+    _output.note(f"it starts as {made.name}: dflash ps shows how far it is, and its draft's state")

@@ -11,7 +11,7 @@ import typer
 from dflash_deploy.cli import _options as opt
 
 
-class Gate(StrEnum):
+class OnInactive(StrEnum):
     fail = "fail"
     warn = "warn"
     off = "off"
@@ -38,6 +38,10 @@ DockerOpt = Annotated[
 ]
 RestartOpt = Annotated[
     int, typer.Option(min=0, help="Start it again after a crash, so many times (--detach).")
+]
+
+NoWaitOpt = Annotated[
+    bool, typer.Option("--no-wait", help="Return at once, before it is ready (--detach).")
 ]
 
 
@@ -67,12 +71,13 @@ def serve(
     trust_remote_code: opt.TrustOpt = False,
     registry: opt.RegistryOpt = None,
     acceptance: Annotated[
-        Gate, typer.Option(help="What an inactive draft does to the launch.")
-    ] = Gate.fail,
+        OnInactive, typer.Option(help="What an inactive draft does to the launch.")
+    ] = OnInactive.fail,
     timeout: TimeoutOpt = None,
     docker: DockerOpt = False,
     detach: DetachOpt = False,
     restart: RestartOpt = 0,
+    no_wait: NoWaitOpt = False,
     json: opt.JsonOpt = False,
 ) -> None:
     """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
@@ -84,6 +89,12 @@ def serve(
         raise UsageError("an image brings its own engine", hint="--docker, or --engine-env")
     if restart and not detach:
         raise UsageError("--restart is for servers that outlive this command", hint="--detach")
+    from dflash_deploy.cli._serving import Gate, in_background, in_foreground
+    from dflash_deploy.errors import UsageError
+
+    for option, given in (("--restart", restart), ("--no-wait", no_wait)):
+        if given and not detach:
+            raise UsageError(f"{option} is for servers that outlive this command", hint="--detach")
     wanted = Wanted(
         model, engine, engine_version, gpu, host, port, block_size, concurrency, context,
         tensor_parallel, nodes, kv_dtype, weights, trust_remote_code, registry,
@@ -99,7 +110,8 @@ def serve(
         from dflash_deploy.cli._boxed import in_container
 
         raise typer.Exit(in_container(wanted, proof, detach=detach, restart=restart))
+    gate = Gate(acceptance.value, timeout, json)
     if detach:
-        in_background(wanted, proof, engine_env=engine_env, restart=restart)
+        in_background(wanted, gate, engine_env=engine_env, restart=restart, wait=not no_wait)
     else:
-        raise typer.Exit(in_foreground(wanted, proof, engine_env=engine_env))
+        raise typer.Exit(in_foreground(wanted, gate, engine_env=engine_env))

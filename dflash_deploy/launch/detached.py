@@ -17,7 +17,7 @@ import msgspec
 
 from dflash_deploy.errors import LaunchError
 from dflash_deploy.launch import journal, state
-from dflash_deploy.launch.keeper import FIRST_BACKOFF, KEEP, Order
+from dflash_deploy.launch.keeper import FIRST_BACKOFF, Kept, Order
 from dflash_deploy.launch.output import Tail
 from dflash_deploy.launch.process import GRACE
 from dflash_deploy.launch.secrets import check_secrets
@@ -109,9 +109,9 @@ class Detached:
         """Asked again, it ends the whole tree now."""
         self.terminate()
 
-    def keep(self) -> None:
+    def keep(self, speculation: str | None) -> None:
         """From now on it outlives this process. Raises LaunchError."""
-        if not self._write(KEEP):
+        if not self._write(msgspec.json.encode(Kept(speculation)) + b"\n"):
             raise LaunchError("the server ended when it was to be left alone")
         self._kept = True
 
@@ -188,11 +188,13 @@ def detach(
     signs: Signs,
     environ: Mapping[str, str] = os.environ,
     restart: int = 0,
+    check: bool = True,
+    waited: bool = True,
     grace: float = GRACE,
     backoff: float = FIRST_BACKOFF,
 ) -> Detached:
     """Start the plan's engine under a keeper of its own."""
     record = record_of(plan, name, log=state.log_of(name), restart=restart)
     server = Detached(record, signs)
-    server.run(Order(plan, str(executable), record, grace, backoff), environ)
+    server.run(Order(plan, str(executable), record, grace, backoff, check, waited), environ)
     return server

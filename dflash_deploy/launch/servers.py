@@ -45,8 +45,12 @@ def claim(record: state.Record) -> Iterator[None]:
 
 
 @contextmanager
-def listed(record: state.Record, warn: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """In the block this process's own server is known to others; call what it yields when ready.
+def listed(
+    record: state.Record, warn: Callable[[str], None]
+) -> Iterator[Callable[[str | None], None]]:
+    """In the block this process's own server is known to others.
+
+    Call what it yields when the server is ready, with what is wrong with its draft, if anything.
 
     One that ends with its command is none the worse where nothing can be written: `warn` hears it.
     Raises PortTaken.
@@ -59,9 +63,9 @@ def listed(record: state.Record, warn: Callable[[str], None]) -> Iterator[Callab
     except LaunchError as error:
         warn(f"{error.message}: `dflash ps` will not show this server")
 
-    def ready() -> None:
+    def ready(speculation: str | None) -> None:
         with suppress(LaunchError):
-            state.write(msgspec.structs.replace(record, ready=True))
+            state.write(msgspec.structs.replace(record, ready=True, speculation=speculation))
 
     try:
         yield ready

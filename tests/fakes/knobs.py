@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 
 def _number(name: str, default: float) -> float:
@@ -14,6 +15,12 @@ def _text(name: str) -> str | None:
     return os.environ.get(f"FAKE_ENGINE_{name}")
 
 
+def _begun() -> bool:
+    """Whether an engine was started here before, and is to be another one now."""
+    pids = _text("PIDS")
+    return _text("ACCEPTANCE_AGAIN") is not None and pids is not None and Path(pids).exists()
+
+
 @dataclass(frozen=True)
 class Knobs:
     version: str
@@ -22,7 +29,7 @@ class Knobs:
     health_delay: float
     """Seconds a SGLang health check takes: it generates a token."""
     acceptance: float
-    """Acceptance length; 1 is an inactive draft."""
+    """Acceptance length; 1 is an inactive draft. ACCEPTANCE_AGAIN: from the second start on."""
     crash_after: float | None
     """Seconds from the start until the process ends as after a CUDA out-of-memory error."""
     exit_code: int
@@ -66,7 +73,7 @@ class Knobs:
             version=os.environ.get("FAKE_ENGINE_VERSION", "0.33.0"),
             phase_delay=_number("PHASE_DELAY", 0.01),
             health_delay=_number("HEALTH_DELAY", 0.05),
-            acceptance=_number("ACCEPTANCE", 3.0),
+            acceptance=_number("ACCEPTANCE_AGAIN" if _begun() else "ACCEPTANCE", 3.0),
             crash_after=float(crash) if crash else None,
             exit_code=int(_number("EXIT_CODE", 1)),
             die_by_signal=int(signal) if signal else None,

@@ -220,6 +220,49 @@ def test_after_a_crash_it_starts_again_so_many_times(machine):
     assert machine.living() == []
 
 
+def test_after_a_restart_the_draft_is_proven_again(machine):
+    machine.serve("--restart", "1", ACCEPTANCE_AGAIN=1.0)
+    assert machine.ps()[0]["state"] == "ready"
+
+    os.kill(machine.living()[0], signal.SIGKILL)
+
+    assert until(lambda: machine.record()["speculation"] == "collapsed")
+    assert machine.record()["ready"]
+    assert machine.ps()[0]["state"] == "ready, speculation collapsed"
+    log = machine.log.read_text()
+    assert "almost nothing of it is accepted" in log
+    assert "try: dflash plan gpt-oss-20b --engine vllm --why" in log
+    assert machine.dflash.run("stop", machine.name).code == 0
+    assert machine.nothing_left()
+
+
+def test_a_server_nobody_waits_for_is_proven_by_its_keeper(machine):
+    started = machine.serve("--no-wait", "--json", PHASE_DELAY=0.3)
+    assert started.code == 0, started.err
+    assert json.loads(started.out)["ready_seconds"] is None
+
+    assert not machine.record()["ready"]
+    assert machine.ps()[0]["state"] != "ready"
+    assert until(lambda: machine.record()["ready"], 30)
+    assert "below the lowest on record" in machine.log.read_text()
+    assert machine.ps()[0]["numbers"]["acceptance_length"] > 2
+    assert machine.dflash.run("stop", machine.name).code == 0
+
+
+def test_a_server_nobody_waits_for_that_dies_is_remembered(machine):
+    assert machine.serve("--no-wait", CRASH_AT="Dynamo bytecode", PHASE_DELAY=0.3).code == 0
+
+    assert until(lambda: machine.record()["ended"])
+    assert machine.ps()[0]["state"] == "vLLM ended with exit code 1 before it was ready"
+
+
+def test_a_draft_that_only_warned_shows_in_ps(machine):
+    assert machine.serve("--acceptance", "warn", ACCEPTANCE=1.0).code == 0
+
+    assert machine.record()["speculation"] == "collapsed"
+    assert machine.ps()[0]["state"] == "ready, speculation collapsed"
+
+
 def test_stop_between_a_crash_and_the_next_start(machine):
     machine.serve("--restart", "5")
     os.kill(machine.living()[0], signal.SIGKILL)
@@ -303,6 +346,15 @@ def test_logs_are_followed_until_the_server_ends(machine):
     assert "Shutting down" in out
 
 
+def test_the_last_lines_of_a_log(machine):
+    machine.serve()
+    machine.dflash.run("stop", machine.name)
+    whole = machine.dflash.run("logs", machine.name).out.splitlines()
+
+    assert machine.dflash.run("logs", "-n", "3", machine.name).out.splitlines() == whole[-3:]
+    assert machine.dflash.run("logs", "-n", "0", machine.name).out == ""
+
+
 def test_a_key_is_in_no_file_and_no_command_line(machine):
     started = machine.dflash.run(
         *machine.words(engine="sglang"),
@@ -366,3 +418,9 @@ def test_a_node_must_know_which_it_is(dflash, words, hint):
         "serve", "gpt-oss-20b", "--engine", "vllm", "--nodes", "2", "--gpu", "H100", *words
     )
     assert (slip.code, hint in slip.err) == (2, True)
+@pytest.mark.parametrize("words", [("--restart", "3"), ("--no-wait",)])
+def test_some_options_are_for_detached_servers(dflash, words):
+    ended = dflash.run("serve", "gpt-oss-20b", *words)
+
+    assert ended.code == 2
+    assert f"{words[0]} is for servers that outlive this command" in ended.err

@@ -131,7 +131,7 @@ def test_a_foreground_server_runs_though_nothing_can_be_written(
     state.remove(made)
     monkeypatch.setattr(state, "write", full)
     with servers.listed(made, warned.append) as ready:
-        ready()
+        ready(None)
 
     assert "`dflash ps` will not show" in warned[0]
 
