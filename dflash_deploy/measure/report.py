@@ -34,6 +34,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     synthetic_length: float | None = None
     """The acceptance length the engine was told to make up; None: it is real."""
+    synthetic_rates: tuple[float, ...] = ()
+    """The same by place in the block; synthetic.py has the formula."""
     ready_seconds: float | None = None
 
 
@@ -57,7 +59,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 class Speculation(msgspec.Struct, frozen=True, kw_only=True):
-    """The engine's counters over one run: differences, summed over data-parallel ranks."""
+    """What the engine counted over one run: differences, summed over data-parallel ranks."""
 
     drafts: float
     """Draft-verify cycles of one request each."""
@@ -65,11 +67,15 @@ class Speculation(msgspec.Struct, frozen=True, kw_only=True):
     accepted: float
     per_position: tuple[float, ...] = ()
     """Share of the cycles that accepted the draft token at each place, the first first."""
+    gauge: float | None = None
+    """An acceptance length that the engine says itself, over a span of its own: SGLang's gauge."""
+    source: str
+    """What was read, in words: a gauge is no difference of counters."""
 
     @property
     def length(self) -> float | None:
-        """Acceptance length, bonus token included: 1 + accepted / drafts."""
-        return 1 + self.accepted / self.drafts if self.drafts > 0 else None
+        """Acceptance length, bonus token included: 1 + accepted / drafts, else the gauge."""
+        return 1 + self.accepted / self.drafts if self.drafts > 0 else self.gauge
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +100,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """End to end."""
     speculation: Speculation | None = None
     """None: the server speculates not, or does not say."""
-    steps: float | None = None
-    """Decoding steps of one request each, where the server counts them."""
 
     @property
     def tokens_per_second(self) -> float:
         return self.output_tokens / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """What a draft-verify cycle really brought: an answer that ends cuts its last one short.
+
+        The first token of an answer is the prompt's. None: no cycles were counted.
+        """
+        if self.speculation is None or self.speculation.drafts <= 0:
+            return None
+        return (self.output_tokens - self.requests) / self.speculation.drafts
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +167,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     workloads: tuple[Workload, ...]
     arms: tuple[Arm, ...]
     cells: tuple[Cell, ...]
+    ranks: int = 1
+    """Processes that shared the prompts, each with a server and a load of its own."""
     complete: bool = True
     """False: it was interrupted; `--resume` goes on."""
     verdict: tuple[str, ...] = ()
