@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dflash_deploy.errors import UsageError
+from dflash_deploy.measure.synthetic import (
+    chance,
+    length_of,
+    made_up,
+    published_length,
+    rates,
+)
+from dflash_deploy.registry import load
+
+
+@pytest.fixture(scope="module")
+def qwen():
+    entry = load(user=False).find("qwen3-8b")
+    return entry.model, entry.model.drafts[0]
+
+
+@given(st.integers(1, 31), st.floats(0, 1))
+def test_the_rates_yield_the_length_they_were_made_for(drafted, share):
+    length = 1 + share * drafted
+    assert length_of(rates(chance(length, drafted), drafted)) == pytest.approx(length, abs=1e-4)
+
+
+@given(st.integers(2, 31), st.floats(0.01, 0.99))
+def test_rates_fall_and_a_shorter_block_accepts_less(drafted, share):
+    one = chance(1 + share * drafted, drafted)
+    long, short = rates(one, drafted), rates(one, drafted // 2)
+    assert list(long) == sorted(long, reverse=True)
+    assert long[: len(short)] == short
+    assert length_of(short) <= length_of(long)
+
+
+def test_the_extremes():
+    assert rates(chance(1, 7), 7) == (0.0,) * 7
+    assert rates(chance(8, 7), 7) == (1.0,) * 7
+    for length in (0.9, 8.1):
+        with pytest.raises(UsageError, match="cannot yield"):
+            chance(length, 7)
+
+
+def test_a_length_is_for_the_drafts_own_block(qwen):
+    found = made_up("6.5", [16, 8], *qwen)
+    assert length_of(found[16]) == pytest.approx(6.5, abs=1e-4)
+    assert 4 < length_of(found[8]) < 6.5
+
+
+def test_the_published_length_is_a_mean_over_tasks(qwen):
+    seen = published_length(*qwen)
+    assert 3 < seen < 9
+    assert length_of(made_up("PUBLISHED", [16], *qwen)[16]) == pytest.approx(seen, abs=1e-4)
+
+
+def test_rates_as_given_are_cut_for_a_shorter_block(qwen):
+    assert made_up("0.8,0.6,0.4", [4, 2], *qwen) == {4: (0.8, 0.6, 0.4), 2: (0.8,)}
+
+
+@pytest.mark.parametrize("said", ["0.5,0.6", "1.5,1", "much", "0.5,x", "0.9,0.8"])
+def test_what_is_no_acceptance_is_told(qwen, said):
+    with pytest.raises(UsageError):
+        made_up(said, [16], *qwen)
