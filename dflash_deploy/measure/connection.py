@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,19 +23,45 @@ def connect(endpoint: Endpoint, *, read_timeout: float | None) -> httpx.Client:
     """A client for the endpoint; `read_timeout` None waits as long as the server thinks."""
     import httpx
 
-    key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
-    try:
-        return httpx.Client(
-            base_url=endpoint.base_url,
-            timeout=httpx.Timeout(read_timeout, connect=CONNECT_TIMEOUT),
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            trust_env=urlsplit(endpoint.base_url).hostname not in LOCAL,
+    with _an_address(endpoint):
+        return httpx.Client(timeout=httpx.Timeout(read_timeout, connect=CONNECT_TIMEOUT),
+                            **_manners(endpoint))  # fmt: skip
+
+
+def connect_async(endpoint: Endpoint) -> httpx.AsyncClient:
+    """The same for many requests at once, as many as are asked; their time is the caller's."""
+    import httpx
+
+    with _an_address(endpoint):
+        return httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            **_manners(endpoint),
         )
+
+
+@contextmanager
+def _an_address(endpoint: Endpoint) -> Iterator[None]:
+    import httpx
+
+    try:
+        yield
     except (httpx.InvalidURL, ValueError) as error:
         raise UsageError(
             f"`{endpoint.base_url}` is no address of a server: {error}",
             hint="as in http://localhost:8000",
         ) from error
+
+
+def _manners(endpoint: Endpoint) -> dict[str, Any]:
+    key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
+    return {
+        "base_url": endpoint.base_url,
+        # what a proxy or server compresses comes late and in lumps
+        "headers": {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        | ({"Authorization": f"Bearer {key}"} if key else {}),
+        "trust_env": urlsplit(endpoint.base_url).hostname not in LOCAL,
+    }
 
 
 def unreachable(endpoint: Endpoint, error: Exception) -> LaunchError:

@@ -16,6 +16,8 @@ from dflash_deploy.plan import Endpoint
 
 VLLM = "vllm:spec_decode_num_"
 SGLANG = "sglang:spec_"
+CACHE_HITS = {"vllm:": "prefix_cache_hits_total", "sglang:": "cached_tokens_total"}
+"""The counter of prompt tokens that were found in the prefix cache, by prefix."""
 TIMEOUT = 10.0
 
 
@@ -87,6 +89,17 @@ def parse_gauges(text: str) -> SpeculationGauges | None:
         _mean(rates) if rates else None,
         sum(calls) if calls else None,
     )
+
+
+def parse_cached_tokens(text: str) -> float | None:
+    """Prompt tokens taken from the prefix cache since the start; None: it is not counted."""
+    found = [
+        value
+        for prefix, counter in CACHE_HITS.items()
+        for name, _, value in _samples(text, prefix)
+        if name == counter
+    ]
+    return sum(found) if found else None
 
 
 def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:

@@ -61,6 +61,12 @@ class Knobs:
     """Answer every request under /v1 with this status."""
     answer_delay: float
     """Seconds before a request under /v1 is answered."""
+    chunk_delay: float
+    """Seconds before each chunk of a streamed answer: a step of the engine."""
+    no_usage: bool
+    """Leave the usage out of streamed answers."""
+    crash_on: int | None
+    """Crash when so many requests under /v1 have come."""
     break_stream: bool
     """Close the connection in the middle of a streamed answer."""
     stderr_flood: int
@@ -69,6 +75,7 @@ class Knobs:
     @classmethod
     def read(cls) -> Knobs:
         crash, signal, status = _text("CRASH_AFTER"), _text("DIE_BY_SIGNAL"), _text("STATUS")
+        crash_on = _text("CRASH_ON")
         return cls(
             version=os.environ.get("FAKE_ENGINE_VERSION", "0.33.0"),
             phase_delay=_number("PHASE_DELAY", 0.01),
@@ -91,6 +98,9 @@ class Knobs:
             broken_version=bool(_text("BROKEN_VERSION")),
             status=int(status) if status else None,
             answer_delay=_number("ANSWER_DELAY", 0),
+            chunk_delay=_number("CHUNK_DELAY", 0),
+            no_usage=bool(_text("NO_USAGE")),
+            crash_on=int(crash_on) if crash_on else None,
             break_stream=bool(_text("BREAK_STREAM")),
             stderr_flood=int(_number("STDERR_FLOOD", 0)),
         )

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.fakes.knobs import Knobs
+from tests.fakes.lifecycle import crash
 
 WORDS = ("The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ".")
 
@@ -29,7 +30,18 @@ class Server:
     accepted: int = 0
     tokens: int = 0
     answers: int = 0
+    requests: int = 0
+    cached: int = 0
+    """Prompt tokens of prompts that came before, word for word."""
+    seen: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def cache(self, body: dict[str, Any]) -> None:
+        """Count a prompt that was asked before as found in the prefix cache."""
+        asked = json.dumps(body.get("messages") or body.get("prompt"))
+        with self.lock:
+            self.cached += 7 if asked in self.seen else 0
+            self.seen.add(asked)
 
     def speculate(self, tokens: int) -> tuple[int, int]:
         """Count an answer of so many tokens; its drafts (verify steps) and accepted tokens."""
@@ -112,6 +124,10 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(401, {"error": "Unauthorized"})
             return False
         time.sleep(self.state.knobs.answer_delay)
+        with self.state.lock:
+            self.state.requests += 1
+        if self.state.requests == self.state.knobs.crash_on:
+            crash(self.state.knobs)
         if self.state.knobs.status is not None:
             self.error(self.state.knobs.status, "the fake was told to answer so", "ServerError")
             return False
@@ -126,6 +142,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         tokens = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
         drafts, _ = self.state.speculate(tokens)
+        self.state.cache(body)
         usage = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": tokens + 7}
         frame = {"id": "cmpl-1", "created": int(time.time()), "model": self.state.served[0]}
         if body.get("stream"):
@@ -158,19 +175,21 @@ class Handler(BaseHTTPRequestHandler):
         kind = "chat.completion.chunk" if chat else "text_completion"
         tokens = usage["completion_tokens"]
         # several tokens a chunk, as speculation commits them: chunks are not tokens
-        size = max(1, round(self.state.knobs.acceptance))
+        size = max(1, round(self.state.knobs.acceptance)) if self.state.block_size else 1
         if chat and _thinking(body):
             self._event({**frame, "object": kind, "choices": [_delta({self.reasoning_key: "Hm."})]})
         for begin in range(0, tokens, size):
             text = "".join(WORDS[i % len(WORDS)] for i in range(begin, min(begin + size, tokens)))
             choice = _delta({"content": text}) if chat else {"index": 0, "text": text}
+            time.sleep(self.state.knobs.chunk_delay)
             self._event({**frame, "object": kind, "choices": [choice]})
             if self.state.knobs.break_stream:
                 self.close_connection = True
                 return
         last = _delta({}) if chat else {"index": 0, "text": ""}
         self._event({**frame, "object": kind, "choices": [last | {"finish_reason": "length"}]})
-        if (body.get("stream_options") or {}).get("include_usage"):
+        wanted = (body.get("stream_options") or {}).get("include_usage")
+        if wanted and not self.state.knobs.no_usage:
             final = {**frame, "object": kind, "choices": [], "usage": usage}
             self.decorate(final, body, drafts, tokens)
             self._event(final)

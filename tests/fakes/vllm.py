@@ -81,6 +81,9 @@ def metrics(state: Server) -> str:
         histogram("vllm:time_to_first_token_seconds", first, TTFT, state.answers),
         histogram("vllm:request_time_per_output_token_seconds", first, TPOT, state.answers),
     ]
+    name = "vllm:prefix_cache_hits_total"
+    lines += [f"# HELP {name} Cached tokens.", f"# TYPE {name} counter"]
+    lines.append(f'{name}{{engine="0",{label}}} {float(state.cached)}')
     if state.block_size is None:
         return "".join(families)
     per_draft = state.block_size - 1

@@ -1,0 +1,70 @@
+"""What a server counted over a run: its metrics before and after, and their difference."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from dflash_deploy.measure.metrics import (
+    SpeculationCounters,
+    parse_cached_tokens,
+    parse_counters,
+    parse_gauges,
+    read_metrics,
+)
+from dflash_deploy.measure.sample import Counted
+from dflash_deploy.plan import Endpoint
+
+SETTLED = 0.25
+"""Seconds between two readings that must agree: counters follow the answers by a logging step."""
+READINGS = 8
+
+
+@dataclass(frozen=True)
+class Reading:
+    """None: the server has no such metric."""
+
+    speculation: SpeculationCounters | None = None
+    gauge: float | None = None
+    cached_tokens: float | None = None
+
+
+def reading(endpoint: Endpoint) -> Reading:
+    """Raises LaunchError if nobody answers; a server without metrics gives an empty one."""
+    text = read_metrics(endpoint)
+    if text is None:
+        return Reading()
+    gauges = parse_gauges(text)
+    return Reading(
+        parse_counters(text), gauges.accept_length if gauges else None, parse_cached_tokens(text)
+    )
+
+
+def counted_since(endpoint: Endpoint, before: Reading) -> Counted:
+    """The difference, once two readings agree."""
+    after = reading(endpoint)
+    for _ in range(READINGS):
+        if after == Reading():
+            break
+        time.sleep(SETTLED)
+        last, after = after, reading(endpoint)
+        if after == last:
+            break
+    return difference(before, after)
+
+
+def difference(before: Reading, after: Reading) -> Counted:
+    cached = None
+    if before.cached_tokens is not None and after.cached_tokens is not None:
+        cached = after.cached_tokens - before.cached_tokens
+    if after.speculation is None:
+        return Counted(gauge=after.gauge or None, cached_tokens=cached)
+    nothing = SpeculationCounters(0, 0, 0)
+    counted = after.speculation.since(before.speculation or nothing)
+    return Counted(
+        drafts=counted.drafts,
+        draft_tokens=counted.draft_tokens,
+        accepted=counted.accepted,
+        per_position=counted.per_position,
+        cached_tokens=cached,
+    )
