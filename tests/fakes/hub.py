@@ -132,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/api/whoami-v2":
             self._whoami(token)
             return
-        words = path.strip("/").split("/")
+        words = path.strip("/").removeprefix("datasets/").split("/")
         name = "/".join(words[2:4] if words[0] == "api" else words[:2])
         repo = self.hub.repos.get(name)
         if token == "Bearer hf_bad":
