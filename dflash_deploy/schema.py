@@ -18,9 +18,11 @@ Architecture = Literal["ampere", "ada", "hopper", "blackwell", "blackwell-rtx"]
 KvDtype = Literal["auto", "bf16", "fp8"]
 Thinking = Literal["on", "off"]
 Kind = Literal["dflash", "dflash2"]
+SYNTHETIC = "synthetic acceptance"
 Task = Literal[
     "gsm8k", "math500", "aime25", "humaneval", "mbpp", "livecodebench", "mt-bench", "alpaca",
     "everyday", "self-written", "throughput", "random", "average",
+    "mixed", "math", "code", "chat", "extraction", "translation", "long-context", "chinese",
 ]  # fmt: skip
 Outcome = Literal["verified", "published", "degraded", "unsupported"]
 Status = Literal["verified", "published", "untested", "degraded", "unsupported"]
@@ -228,8 +230,9 @@ class Evidence(Struct, frozen=True, kw_only=True):
     engine: EngineName
     version: str | None
     build: str | None = None
-    """What ran, where it was no release of the engine: a pull request, a research loop. Such
-    numbers are shown with this name, and never count for a recipe's status."""
+    """What ran, where it was no release of the engine, or not the draft itself: a pull request, a
+    research loop, made-up acceptance (`SYNTHETIC`). Such numbers are shown with this name, and
+    never count for a recipe's status."""
     draft: str | None = None
     weights: str | None = None
     gpu: str | None
@@ -240,6 +243,11 @@ class Evidence(Struct, frozen=True, kw_only=True):
     results: list[Measurement] = []
     how: str
     source: str
+
+    @property
+    def synthetic(self) -> bool:
+        """Its acceptance was made up: it says what the engine costs, and nothing of the draft."""
+        return (self.build or "").startswith(SYNTHETIC)
 
 
 class Caution(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,141 @@
+"""What the cells of a report show: rates with their spread, gains over plain decoding. Pure.
+
+A gain is claimed only where the slowest repeat of the one beats the fastest of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import Literal
+
+import msgspec
+
+from dflash_deploy.measure.report import Arm, Cell, Load, Report, Speculation
+
+MOST_FAILED = 0.01
+"""Of the requests: with more, a rate is one of a server in trouble, and no rate at all."""
+UNREPEATED = 0.05
+"""Taken for the spread on either side of a cell that was run once: repeats differ that much."""
+State = Literal["gains", "loses", "even"]
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """Output tokens a second of one cell, over its repeats."""
+
+    mean: float
+    low: float
+    high: float
+    repeats: int
+
+    @property
+    def spread(self) -> float:
+        """To either side, as a share of the mean."""
+        return (self.high - self.low) / 2 / self.mean
+
+
+class Gain(msgspec.Struct, frozen=True):
+    """One arm against plain decoding under the same load; 2.0 is twice as fast."""
+
+    arm: Arm
+    load: Load
+    workload: str
+    rate: Rate
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def state(self) -> State:
+        if self.low > 1:
+            return "gains"
+        return "loses" if self.high < 1 else "even"
+
+
+def rate(cell: Cell) -> Rate | None:
+    """None: nothing ran, nothing was answered, or too much failed."""
+    rates = [run.tokens_per_second for run in cell.runs]
+    if not rates or min(rates) <= 0 or failed_share(cell) > MOST_FAILED:
+        return None
+    mean = fmean(rates)
+    margin = UNREPEATED * mean if len(rates) == 1 else 0.0
+    return Rate(mean, min(rates) - margin, max(rates) + margin, len(rates))
+
+
+def failed_share(cell: Cell) -> float:
+    failed = sum(run.failed for run in cell.runs)
+    asked = failed + sum(run.requests for run in cell.runs)
+    return failed / asked if asked else 0.0
+
+
+def gains(report: Report) -> list[Gain]:
+    """Of every arm but the plain one, in the report's order of arms, by workload and load."""
+    arms = {arm.name: arm for arm in report.arms}
+    plain = {
+        (cell.workload, str(cell.load)): found
+        for cell in report.cells
+        if arms[cell.arm].method == "plain" and (found := rate(cell)) is not None
+    }
+    every = [
+        _gain(arms[cell.arm], cell, own, plain[cell.workload, str(cell.load)])
+        for cell in report.cells
+        if arms[cell.arm].method != "plain"
+        and (own := rate(cell)) is not None
+        and (cell.workload, str(cell.load)) in plain
+    ]
+    order = {arm.name: number for number, arm in enumerate(report.arms)}
+    return sorted(every, key=lambda gain: (gain.workload, order[gain.arm.name], size(gain.load)))
+
+
+def _gain(arm: Arm, cell: Cell, own: Rate, plain: Rate) -> Gain:
+    return Gain(arm, cell.load, cell.workload, own, *ratio(own, plain))
+
+
+def ratio(new: Rate, old: Rate) -> tuple[float, float, float]:
+    """New over old: mean, lowest, highest."""
+    return new.mean / old.mean, new.low / old.high, new.high / old.low
+
+
+def size(load: Load) -> tuple[bool, float]:
+    """Loads in the order of what they ask of a server, closed loops first."""
+    return (load.rate is not None, load.rate or float(load.concurrency or 0))
+
+
+def loads(cells: Iterable[Cell]) -> list[Load]:
+    return sorted({str(cell.load): cell.load for cell in cells}.values(), key=size)
+
+
+def acceptance(cells: Iterable[Cell]) -> float | None:
+    """Acceptance length over all repeats of these cells, each draft-verify cycle counting once."""
+    seen = [run.speculation for cell in cells for run in cell.runs if run.speculation]
+    cycles = sum(each.drafts for each in seen)
+    if cycles > 0:
+        return 1 + sum(each.accepted for each in seen) / cycles
+    lengths = [each.length for each in seen if each.length is not None]
+    return fmean(lengths) if lengths else None
+
+
+def by_position(cells: Iterable[Cell]) -> tuple[float, ...]:
+    """Share of the cycles that accepted the draft token at each place."""
+    seen = [
+        run.speculation for cell in cells for run in cell.runs
+        if run.speculation and run.speculation.per_position and run.speculation.drafts > 0
+    ]  # fmt: skip
+    cycles = sum(each.drafts for each in seen)
+    places = max((len(each.per_position) for each in seen), default=0)
+    return tuple(_place(seen, place) / cycles for place in range(places))
+
+
+def _place(seen: Sequence[Speculation], place: int) -> float:
+    return sum(
+        each.per_position[place] * each.drafts for each in seen if place < len(each.per_position)
+    )
+
+
+def tokens_per_step(cells: Iterable[Cell]) -> float | None:
+    """What a cycle really brought: an answer that ends cuts its last one short."""
+    runs = [run for cell in cells for run in cell.runs if run.speculation]
+    cycles = sum(run.speculation.drafts for run in runs if run.speculation)
+    # the first token of an answer is the prompt's
+    tokens = sum(run.output_tokens - run.requests for run in runs)
+    return tokens / cycles if cycles > 0 else None

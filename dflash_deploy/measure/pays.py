@@ -1,0 +1,232 @@
+"""A report in words: where DFlash pays, where it does not, with which block, and what limits it.
+
+Pure. No sentence claims a gain that the cells do not show beyond the spread of their repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from dflash_deploy.measure.far_below import far_below
+from dflash_deploy.measure.gains import (
+    Gain,
+    acceptance,
+    failed_share,
+    gains,
+    rate,
+    size,
+)
+from dflash_deploy.measure.report import Load, Report
+from dflash_deploy.schema import Evidence
+
+DEAR = 1.5
+"""Plain steps that a cycle may take before its cost is what limits the gain."""
+PREFIX = 0.1
+"""Share of prompt tokens from the prefix cache that makes the time to the first token too good."""
+
+
+def verdict(report: Report, published: Sequence[Evidence] = ()) -> tuple[str, ...]:
+    """Sentences, the most important first; `published` is what is on record for the pair."""
+    return tuple(
+        line
+        for part in (
+            _made_up(report), _unfinished(report), _paying(report), _others(report),
+            _limits(report), far_below(report, published), _remarks(report),
+        )
+        for line in part
+    )  # fmt: skip
+
+
+def _made_up(report: Report) -> Iterator[str]:
+    lengths = sorted({arm.synthetic_length for arm in report.arms if arm.synthetic_length})
+    if lengths:
+        said = " and ".join(f"{length:g}" for length in lengths)
+        yield (
+            f"SYNTHETIC: acceptance was made up ({said} tokens a cycle). This is what the engine"
+            " costs; what the draft gains is not known from it"
+        )
+
+
+def _unfinished(report: Report) -> Iterator[str]:
+    if not report.complete:
+        yield "interrupted: what follows is of the cells that were measured"
+    for cell in report.cells:
+        failed = sum(run.failed for run in cell.runs)
+        if failed:
+            why = next((reason for run in cell.runs for reason in run.errors), "no reason given")
+            counts = "too many to count its speed" if rate(cell) is None else "its speed counts"
+            yield (
+                f"{cell.arm}, {cell.workload} at {inflight(cell.load)}: {failed} requests"
+                f" failed ({failed_share(cell):.0%}), {counts}: {why}"
+            )
+
+
+def _paying(report: Report) -> Iterator[str]:
+    found = [gain for gain in gains(report) if gain.arm.method == "dflash"]
+    if not found:
+        yield _nothing_to_say(report)
+        return
+    several = len(report.workloads) > 1
+    made_up = "with acceptance made up, " if report.synthetic else ""
+    for workload, of_workload in groupby(found, key=lambda gain: gain.workload):
+        label = f"{workload}: " if several else ""
+        yield from _pays(label + made_up, best_by_load(of_workload))
+
+
+def _nothing_to_say(report: Report) -> str:
+    if not any(arm.method == "dflash" for arm in report.arms):
+        return "DFlash was not measured"
+    if not any(arm.method == "plain" for arm in report.arms):
+        return "plain decoding was not measured: there is no gain to tell"
+    return "no load was measured both plain and with DFlash: there is no gain to tell"
+
+
+def best_by_load(found: Iterable[Gain]) -> list[list[Gain]]:
+    """For each load, lightest first, the fastest arm and those its repeats do not tell from it."""
+    ordered = sorted(found, key=lambda gain: size(gain.load))
+    tied = []
+    for _, group in groupby(ordered, key=lambda gain: str(gain.load)):
+        by_speed = sorted(group, key=lambda gain: -gain.rate.mean)
+        first = by_speed[0]
+        tied.append([gain for gain in by_speed if gain.rate.high >= first.rate.low])
+    return tied
+
+
+def _pays(label: str, best: list[list[Gain]]) -> Iterator[str]:
+    """Runs of loads alike: DFlash gains, loses, or cannot be told from plain decoding."""
+    whole = len(best)
+    spans = [list(span) for _, span in groupby(best, key=lambda tied: tied[0].state)]
+    for number, span in enumerate(spans):
+        first, last = span[0][0], span[-1][0]
+        match first.state:
+            case "gains":
+                where = _span(first.load, last.load, number == 0 and len(span) < whole)
+                yield f"{label}DFlash pays {where}: {_figures(span)}{_blocks(span)}"
+            case "loses":
+                where = _off(spans, number)
+                yield f"{label}{where}: {_figures(span)} of plain decoding's speed at best"
+            case _:
+                where = _span(first.load, last.load, False)
+                yield (
+                    f"{label}{where} DFlash is no faster than plain decoding beyond the spread of"
+                    f" the repeats: {_figures(span)}"
+                )
+
+
+def _off(spans: list[list[list[Gain]]], number: int) -> str:
+    """`leave it off above N`, where N is the highest load below these that it gained at."""
+    span = spans[number]
+    if number == len(spans) - 1 and number > 0:
+        return f"leave it off above {inflight(spans[number - 1][-1][0].load)}"
+    return f"leave it off {_span(span[0][0].load, span[-1][0].load, False)}"
+
+
+def _span(first: Load, last: Load, from_the_lightest: bool) -> str:
+    if str(first) == str(last):
+        return f"at {inflight(first)}"
+    if from_the_lightest:
+        return f"up to {inflight(last)}"
+    return f"from {_number(first)} to {inflight(last)}"
+
+
+def _figures(span: list[list[Gain]]) -> str:
+    """The gain at each load, with its bounds."""
+    return ", ".join(
+        f"{tied[0].mean:.2f}x at {_number(tied[0].load)}"
+        f" ({tied[0].low:.2f} to {tied[0].high:.2f})"
+        for tied in span
+    )  # fmt: skip
+
+
+def _blocks(span: list[list[Gain]]) -> str:
+    """Which arm at which load, where more than one was measured."""
+    names = [(" or ".join(gain.arm.name for gain in tied), tied[0].load) for tied in span]
+    runs = [(name, [load for _, load in run]) for name, run in groupby(names, key=lambda n: n[0])]
+    parts = [f"{name} {_span(found[0], found[-1], False)}" for name, found in runs]
+    return f"; fastest: {', '.join(parts)}"
+
+
+def _others(report: Report) -> Iterator[str]:
+    """Another method, where it beats every DFlash arm beyond the spread."""
+    every = gains(report)
+    for gain in every:
+        if gain.arm.method == "dflash":
+            continue
+        rivals = [
+            each for each in every
+            if each.arm.method == "dflash"
+            and (each.workload, str(each.load)) == (gain.workload, str(gain.load))
+        ]  # fmt: skip
+        best = max(rivals, key=lambda each: each.rate.mean, default=None)
+        if best and gain.state == "gains" and gain.rate.low > max(e.rate.high for e in rivals):
+            yield (
+                f"{gain.arm.name} is faster than DFlash at {inflight(gain.load)} ({gain.workload}):"
+                f" {gain.mean:.2f}x against {best.mean:.2f}x"
+            )
+
+
+def _limits(report: Report) -> Iterator[str]:
+    """What a cycle brings, and what it costs in steps of plain decoding: the gain is their ratio.
+
+    Of the arm that is fastest under the heaviest load, where the limit is felt.
+    """
+    found = [gain for gain in gains(report) if gain.arm.method == "dflash"]
+    for workload, group in groupby(found, key=lambda gain: gain.workload):
+        of_workload = list(group)
+        name = best_by_load(of_workload)[-1][0].arm.name
+        costs = [
+            (gain.load, length / gain.mean, length)
+            for gain in of_workload
+            if gain.arm.name == name and (length := _length(report, gain)) is not None
+        ]
+        if costs:
+            yield from _cost(f"{name}, {workload}", costs)
+
+
+def _length(report: Report, gain: Gain) -> float | None:
+    return acceptance(
+        cell for cell in report.cells
+        if (cell.arm, cell.workload, str(cell.load))
+        == (gain.arm.name, gain.workload, str(gain.load))
+    )  # fmt: skip
+
+
+def _cost(label: str, known: list[tuple[Load, float, float]]) -> Iterator[str]:
+    (lightest, least, _), (heaviest, most, length) = known[0], known[-1]
+    if most < DEAR:
+        yield (
+            f"{label}: what limits it is acceptance: a cycle brings {length:.1f} tokens and costs"
+            f" {most:.1f} plain steps, even at {inflight(heaviest)}"
+        )
+    elif most > DEAR * least:
+        yield (
+            f"{label}: what limits it is the target's work on the draft tokens: a cycle brings"
+            f" {length:.1f} tokens and costs {most:.1f} plain steps at {inflight(heaviest)},"
+            f" {least:.1f} at {_number(lightest)}"
+        )
+    else:
+        yield (
+            f"{label}: what limits it is the cost of drafting at any load: a cycle brings"
+            f" {length:.1f} tokens and costs {least:.1f} plain steps at {inflight(lightest)}"
+        )
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    prompts = sum(run.prompt_tokens for cell in report.cells for run in cell.runs)
+    cached = sum(run.cached_tokens or 0 for cell in report.cells for run in cell.runs)
+    if prompts and cached / prompts > PREFIX:
+        yield (
+            f"the prefix cache answered {cached / prompts:.0%} of the prompt tokens: times to the"
+            " first token are better than with prompts that nobody sent before"
+        )
+    if report.cells and all(len(cell.runs) == 1 for cell in report.cells):
+        yield "each cell ran once: a spread of 5% to either side is assumed; --repeats measures it"
+
+
+def inflight(load: Load) -> str:
+    return f"{_number(load)} in flight" if load.rate is None else f"{load.rate:g} requests a second"
+
+
+def _number(load: Load) -> str:
+    return f"{load.concurrency}" if load.rate is None else f"{load.rate:g}/s"

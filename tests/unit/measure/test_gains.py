@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dflash_deploy.measure.gains import (
+    acceptance,
+    by_position,
+    gains,
+    loads,
+    rate,
+    tokens_per_step,
+)
+from tests.fakes.reports import Speeds, report
+
+REPEATS = st.lists(st.floats(10, 10_000), min_size=1, max_size=4).map(tuple)
+
+
+def states(speeds: Speeds) -> list[str]:
+    return [gain.state for gain in gains(report(speeds))]
+
+
+def test_a_gain_is_of_means_and_bounded_by_the_repeats() -> None:
+    (gain,) = gains(report({"plain": {1: (100, 120)}, "dflash-16": {1: (300, 360)}}))
+    assert gain.mean == pytest.approx(330 / 110)
+    assert (gain.low, gain.high) == pytest.approx((300 / 120, 360 / 100))
+    assert gain.rate.spread == pytest.approx(30 / 330)
+
+
+def test_what_is_within_the_spread_is_no_gain() -> None:
+    assert states({"plain": {1: (100, 120)}, "dflash-16": {1: (115, 130)}}) == ["even"]
+    assert states({"plain": {1: (100, 110)}, "dflash-16": {1: (115, 130)}}) == ["gains"]
+    assert states({"plain": {1: (100, 120)}, "dflash-16": {1: (80, 90)}}) == ["loses"]
+
+
+def test_what_ran_once_has_to_be_clearer() -> None:
+    assert states({"plain": {1: (100,)}, "dflash-16": {1: (108,)}}) == ["even"]
+    assert states({"plain": {1: (100,)}, "dflash-16": {1: (112,)}}) == ["gains"]
+
+
+@given(REPEATS, REPEATS)
+def test_no_gain_without_every_repeat_faster(
+    plain: tuple[float, ...], own: tuple[float, ...]
+) -> None:
+    (gain,) = gains(report({"plain": {1: plain}, "dflash-16": {1: own}}))
+    assert gain.low <= gain.mean * (1 + 1e-9)
+    assert gain.mean <= gain.high * (1 + 1e-9)
+    if gain.state == "gains":
+        assert min(own) > max(plain)
+    if gain.state == "loses":
+        assert max(own) < min(plain)
+
+
+def test_a_server_in_trouble_has_no_rate() -> None:
+    few = report(failed={("dflash-16", 8): 1})
+    many = report(failed={("dflash-16", 8): 9})
+    cells = [cell for cell in many.cells if (cell.arm, str(cell.load)) == ("dflash-16", "c=8")]
+    assert rate(cells[0]) is None
+    assert len(gains(many)) == len(gains(report())) - 1
+    assert len(gains(few)) == len(gains(report())) - 1  # one in 85 is over one in a hundred
+
+
+def test_without_plain_decoding_there_is_nothing_to_gain_over() -> None:
+    assert gains(report({"dflash-16": {1: (100, 100)}})) == []
+
+
+def test_acceptance_counts_cycles_and_not_runs() -> None:
+    found = report()
+    cells = [cell for cell in found.cells if cell.arm == "dflash-16"]
+    assert acceptance(cells) == pytest.approx(6.5)
+    assert acceptance(cell for cell in found.cells if cell.arm == "plain") is None
+    assert by_position(cells)[:2] == pytest.approx((0.9, 0.81))
+    assert by_position([]) == ()
+    assert tokens_per_step(cells) == pytest.approx((40000 - 84) / (40000 / 6.5))
+
+
+def test_loads_go_up() -> None:
+    assert [str(load) for load in loads(report().cells)] == ["c=1", "c=8", "c=32", "c=64"]

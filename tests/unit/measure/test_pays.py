@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import re
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dflash_deploy.measure.gains import gains
+from dflash_deploy.measure.pays import verdict
+from dflash_deploy.measure.report import Cell, Run
+from dflash_deploy.schema import Evidence, Measurement
+from tests.fakes.reports import GENTLE, Speeds, report
+
+RATES = st.lists(st.integers(10, 1000), min_size=1, max_size=3).map(tuple)
+LOADS = (1, 8, 32)
+SPEEDS = st.fixed_dictionaries(
+    {arm: st.fixed_dictionaries(dict.fromkeys(LOADS, RATES)) for arm in ("plain", "dflash-16", "dflash-8")}
+)  # fmt: skip
+
+
+def said(speeds: Speeds, **changes: object) -> str:
+    return "\n".join(verdict(report(speeds, **changes)))
+
+
+def published(**changes: object) -> Evidence:
+    fields = {"outcome": "published", "engine": "vllm", "version": "0.26.0", "gpu": "H200",
+              "date": None, "block_size": 16, "how": "card", "source": "a card",
+              "results": [Measurement(task="mixed", acceptance_length=6.5)],
+              "thinking": "off", "temperature": 0.0}  # fmt: skip
+    return Evidence(**(fields | changes))
+
+
+def test_where_it_pays_and_which_block() -> None:
+    text = said(GENTLE)
+    assert "DFlash pays from 1 to 64 in flight: 4.02x at 1" in text
+    assert "fastest: dflash-16 from 1 to 8 in flight, dflash-8 from 32 to 64 in flight" in text
+    assert "leave it off" not in text
+
+
+def test_leave_it_off_above() -> None:
+    fixed = {name: GENTLE[name] for name in ("plain", "dflash-16")}
+    text = said(fixed)
+    assert "DFlash pays up to 32 in flight" in text
+    assert "leave it off above 32 in flight: 0.80x at 64" in text
+
+
+def test_what_the_repeats_do_not_tell_apart_is_not_claimed() -> None:
+    text = said({"plain": {1: (100, 140)}, "dflash-16": {1: (130, 150)}})
+    assert "at 1 in flight DFlash is no faster than plain decoding beyond the spread" in text
+    assert "pays" not in text
+    tied = said({"plain": {1: (100,)}, "dflash-16": {1: (300, 320)}, "dflash-8": {1: (310, 312)}})
+    assert "fastest: dflash-8 or dflash-16 at 1 in flight" in tied
+
+
+@given(SPEEDS)
+@settings(max_examples=60)
+def test_no_sentence_claims_more_than_the_cells_show(speeds: Speeds) -> None:
+    made = report(speeds)
+    text = "\n".join(verdict(made))
+    gained = {gain.load.concurrency for gain in gains(made) if gain.state == "gains"}
+    lost = {
+        load for load in LOADS
+        if all(g.state == "loses" for g in gains(made) if g.load.concurrency == load)
+    }  # fmt: skip
+    for line in text.splitlines():
+        told = {int(number) for number in re.findall(r"x at (\d+) \(", line)}
+        if "pays" in line:
+            assert told <= gained
+        if "leave it off" in line:
+            assert told <= set(LOADS) - gained
+    if not gained:
+        assert "pays" not in text
+    for load in lost:
+        assert re.search(rf"leave it off.*x at {load} \(", text)
+
+
+def test_another_method_that_wins_is_named() -> None:
+    speeds = {"plain": {8: (100, 101)}, "dflash-16": {8: (150, 151)}, "mtp-3": {8: (200, 201)}}
+    assert "mtp-3 is faster than DFlash at 8 in flight (mixed): 2.00x against 1.50x" in said(speeds)
+    close = {"plain": {8: (100, 101)}, "dflash-16": {8: (150, 190)}, "mtp-3": {8: (180, 201)}}
+    assert "is faster than DFlash" not in said(close)
+
+
+def test_what_limits_it() -> None:
+    assert "the target's work on the draft tokens: a cycle brings 5.0 tokens and costs 4.6" in said(
+        GENTLE
+    )
+    weak = said(
+        {"plain": {1: (100, 100)}, "dflash-16": {1: (180, 180)}}, lengths={"dflash-16": 2.0}
+    )
+    assert "what limits it is acceptance: a cycle brings 2.0 tokens and costs 1.1" in weak
+    dear = said(
+        {"plain": {1: (100, 100)}, "dflash-16": {1: (150, 150)}}, lengths={"dflash-16": 6.0}
+    )
+    assert "the cost of drafting at any load: a cycle brings 6.0 tokens and costs 4.0" in dear
+
+
+def test_made_up_acceptance_is_said_first_and_never_called_a_gain_of_the_draft() -> None:
+    lines = verdict(
+        report(synthetic=6.5),
+        [published(results=[Measurement(task="mixed", acceptance_length=20.0)])],
+    )
+    assert lines[0].startswith("SYNTHETIC: acceptance was made up (6.5 tokens a cycle)")
+    assert lines[1].startswith("with acceptance made up, DFlash pays")
+    assert not any("far below" in line for line in lines)
+
+
+def test_failures_interruptions_and_what_is_missing() -> None:
+    text = said(GENTLE, failed={("dflash-16", 64): 10}, complete=False)
+    assert text.startswith("interrupted: ")
+    assert "dflash-16, mixed at 64 in flight: 20 requests failed (11%), too many to count" in text
+    assert said({"dflash-16": {1: (5, 5)}}).startswith("plain decoding was not measured")
+    assert said({"plain": {1: (5, 5)}}).startswith("DFlash was not measured")
+    assert "no load was measured both" in said({"plain": {1: (5, 5)}, "dflash-16": {8: (5, 5)}})
+    assert "each cell ran once" in said({"plain": {1: (5,)}, "dflash-16": {1: (9,)}})
+
+
+def causes(line: str) -> list[str]:
+    return re.split(r"\d\. ", line.partition("in this order: ")[2])[1:]
+
+
+def test_acceptance_far_below_the_record_and_why() -> None:
+    low = report(lengths={"dflash-16": 3.0})
+    (line,) = [line for line in verdict(low, [published()]) if "far below" in line]
+    assert "acceptance length 3.00 is far below the 6.50 on record (mixed: a card)" in line
+    assert causes(line)[0].startswith("another revision")
+    elsewhere = published(thinking="on", version="0.25.1")
+    (line,) = [line for line in verdict(low, [elsewhere]) if "far below" in line]
+    assert causes(line)[0].startswith("thinking was off here and on there")
+    assert causes(line)[1].startswith("the engine is 0.26.0 here and was 0.25.1 there")
+    assert not any("far below" in line for line in verdict(report(), [published()]))
+
+
+def test_another_block_is_no_measure() -> None:
+    low = report(lengths={"dflash-16": 3.0})
+    assert not any("far below" in line for line in verdict(low, [published(block_size=8)]))
+
+
+def test_a_category_that_the_draft_is_weak_at_is_told() -> None:
+    both = report(lengths={"dflash-16": 3.0}, workloads=("mixed", "chinese"))
+    cells = [cell if cell.workload == "mixed" else _weaker(cell) for cell in both.cells]
+    weak = msgspec.structs.replace(both, cells=tuple(cells))
+    lines = [line for line in verdict(weak, [published()]) if "far below" in line]
+    assert any("what is asked: mixed 3.0, chinese 1.5" in line for line in lines)
+
+
+def _weaker(cell: Cell) -> Cell:
+    return msgspec.structs.replace(cell, runs=tuple(_with_length(run, 1.5) for run in cell.runs))
+
+
+def _with_length(run: Run, length: float) -> Run:
+    if run.speculation is None:
+        return run
+    drafts = run.output_tokens / length
+    counted = {"drafts": drafts, "accepted": drafts * (length - 1)}
+    return msgspec.structs.replace(
+        run, speculation=msgspec.structs.replace(run.speculation, **counted)
+    )
