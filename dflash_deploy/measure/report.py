@@ -69,7 +69,7 @@ class Speculation(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the cycles that accepted the draft token at each place, the first first."""
     gauge: float | None = None
     """An acceptance length that the engine says itself, over a span of its own: SGLang's gauge."""
-    source: str
+    source: str = ""
     """What was read, in words: a gauge is no difference of counters."""
 
     @property
