@@ -1,0 +1,131 @@
+"""A report as it grows: a run added, kept in its file at once, and taken up again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from dflash_deploy.errors import UsageError, unread
+from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Machine, Report, Run
+from dflash_deploy.measure.turns import Turn
+
+LARGEST = 256 << 20
+
+
+def with_run(report: Report, turn: Turn, run: Run) -> Report:
+    """The report with one run more, in the cell that is its own."""
+    key = (turn.arm, turn.load, turn.workload)
+    cells = list(report.cells)
+    for at, cell in enumerate(cells):
+        if (cell.arm, cell.load, cell.workload) == key:
+            cells[at] = msgspec.structs.replace(cell, runs=(*cell.runs, run))
+            break
+    else:
+        cells.append(Cell(arm=turn.arm, load=turn.load, workload=turn.workload, runs=(run,)))
+    return msgspec.structs.replace(report, cells=tuple(cells))
+
+
+def with_arm(report: Report, arm: Arm) -> Report:
+    """What its start taught of an arm, in place of what was known before."""
+    arms = tuple(arm if each.name == arm.name else each for each in report.arms)
+    return msgspec.structs.replace(report, arms=arms)
+
+
+def save(report: Report, path: Path) -> None:
+    """Whole or not at all: a reader, or a crash, never meets half a file. Raises UsageError."""
+    packed = msgspec.json.format(msgspec.json.encode(report), indent=2)
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            file.write(packed + b"\n")
+        written = Path(file.name)
+        written.chmod(0o666 & ~_umask())
+        written.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"the results cannot be written to {path}: {unread(error)}",
+            hint="--output FILE, in a folder of yours",
+        ) from error
+
+
+def _umask() -> int:
+    now = os.umask(0)
+    os.umask(now)
+    return now
+
+
+def read(path: Path) -> Report:
+    """Raises UsageError for what is no report of a benchmark."""
+    try:
+        with path.open("rb") as file:
+            report = msgspec.json.decode(file.read(LARGEST), type=Report)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {unread(error)}", hint="ls *.json") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} is no report of `dflash bench`: {error}",
+            hint="the file that `dflash bench --output` wrote",
+        ) from error
+    if report.schema != BENCH_SCHEMA:
+        raise UsageError(
+            f"{path} has the schema {report.schema}, and this release reads {BENCH_SCHEMA}"
+        )
+    return report
+
+
+def resumed(old: Report, new: Report, path: Path) -> Report:
+    """`new` with what `old` has of its cells. Raises UsageError where they are not of one kind."""
+    wrong = list(differences(old, new))
+    if wrong:
+        raise UsageError(
+            f"{path} is of another benchmark: {wrong[0]}",
+            detail="\n".join(wrong[1:]) or None,
+            hint="the options it was begun with, or a new file without --resume",
+        )
+    names = {arm.name for arm in new.arms}
+    arms = (*new.arms, *(arm for arm in old.arms if arm.name not in names))
+    return msgspec.structs.replace(new, date=old.date, arms=arms, cells=old.cells)
+
+
+def differences(old: Report, new: Report) -> Iterator[str]:
+    """Why figures of the one cannot stand beside those of the other."""
+    for what in ("model", "draft", "engine", "version", "seed", "temperature", "ranks"):
+        was, now = getattr(old, what), getattr(new, what)
+        if was != now:
+            yield f"its {what} is {was}, not {now}"
+    yield from _machines(old.machine, new.machine)
+    before = {workload.name: workload for workload in old.workloads}
+    for workload in new.workloads:
+        was = before.get(workload.name)
+        if was and was.sha256 != workload.sha256:
+            yield f"its prompts of {workload.name} are others"
+        elif was and (was.max_tokens, was.thinking) != (workload.max_tokens, workload.thinking):
+            yield f"its answers to {workload.name} had another length or thinking mode"
+    arms = {arm.name: arm for arm in old.arms}
+    for arm in new.arms:
+        had = arms.get(arm.name)
+        if had and (had.argv, had.synthetic_rates) != (arm.argv, arm.synthetic_rates):
+            yield f"its {arm.name} was started otherwise"
+
+
+def _machines(old: Machine, new: Machine) -> Iterator[str]:
+    def seen(machine: Machine) -> list[object]:
+        cards = [(card.name, round(card.memory_gib)) for card in machine.hardware.cards]
+        return [machine.cpu, machine.cores, cards]
+
+    if seen(old) != seen(new):
+        yield f"it is of another machine ({old.cpu}, {old.cores} cores)"
+
+
+def check_writable(path: Path) -> None:
+    """Before minutes are spent. Raises UsageError."""
+    folder = path.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
+        raise UsageError(
+            f"the results cannot be written to {path}", hint="--output FILE, in a folder of yours"
+        )

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from dflash_deploy.errors import UsageError
+from dflash_deploy.hardware import Card, Hardware
+from dflash_deploy.measure.machine import this_machine
+from dflash_deploy.measure.report import Arm, Load, Machine, Report, Run, Workload
+from dflash_deploy.measure.results import check_writable, read, resumed, save, with_arm, with_run
+from dflash_deploy.measure.turns import Turn
+
+RUN = Run(seconds=1, requests=1, failed=0, prompt_tokens=1, output_tokens=5)
+MACHINE = Machine(
+    hardware=Hardware(cards=(Card("h100", "hopper", 80.0),)), system="Linux", cpu="a CPU",
+    cores=8, memory_gib=64, versions={},
+)  # fmt: skip
+PLAIN = Arm(name="plain", method="plain", argv=("vllm", "serve"))
+W = Workload(name="math", source="s", sha256="abc", prompts=4, max_tokens=64)
+REPORT = Report(
+    model="m", draft="d", engine="vllm", version="0.33.0", date="2026-01-01T00:00:00Z",
+    command="dflash bench m", machine=MACHINE, seed=0, temperature=0, workloads=(W,),
+    arms=(PLAIN,), cells=(), complete=False,
+)  # fmt: skip
+TURN = Turn("plain", Load(concurrency=8), "math", 0)
+
+
+def change(report, **values):
+    return msgspec.structs.replace(report, **values)
+
+
+def test_runs_gather_in_their_cells():
+    other = msgspec.structs.replace(TURN, load=Load(rate=2.0))
+    report = with_run(with_run(with_run(REPORT, TURN, RUN), other, RUN), TURN, RUN)
+    assert [(str(cell.load), len(cell.runs)) for cell in report.cells] == [("c=8", 2), ("2/s", 1)]
+
+
+def test_a_file_is_read_as_it_was_written_and_no_half_of_it_is_left(tmp_path):
+    path = tmp_path / "bench.json"
+    save(with_run(REPORT, TURN, RUN), path)
+    save(REPORT, path)
+    assert read(path) == REPORT
+    assert [each.name for each in tmp_path.iterdir()] == ["bench.json"]
+    assert path.stat().st_mode & 0o077 == 0o044
+
+
+def test_resuming_keeps_the_cells_and_the_date(tmp_path):
+    old = change(with_run(REPORT, TURN, RUN), date="2025-01-01T00:00:00Z")
+    dflash = Arm(name="dflash-16", method="dflash")
+    new = resumed(old, change(REPORT, arms=(PLAIN, dflash)), tmp_path)
+    assert (new.cells, new.date) == (old.cells, old.date)
+    assert [arm.name for arm in new.arms] == ["plain", "dflash-16"]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"model": "other"}, "its model"),
+        ({"seed": 1}, "its seed"),
+        ({"version": "0.26.0"}, "its version"),
+        ({"machine": change(MACHINE, cpu="another")}, "another machine"),
+        ({"machine": change(MACHINE, hardware=Hardware())}, "another machine"),
+        ({"workloads": (change(W, sha256="x"),)}, "its prompts of math"),
+        ({"workloads": (change(W, max_tokens=9),)}, "another length"),
+        ({"arms": (change(PLAIN, argv=("vllm",)),)}, "started otherwise"),
+    ],
+)
+def test_what_is_not_of_one_kind_is_not_mixed(tmp_path, values, said):
+    with pytest.raises(UsageError, match=said):
+        resumed(REPORT, change(REPORT, **values), tmp_path / "bench.json")
+
+
+def test_an_arm_learns_how_long_it_took_to_start():
+    assert with_arm(REPORT, change(PLAIN, ready_seconds=3)).arms[0].ready_seconds == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"schema": "x"}', b"\xff\xfe"])
+def test_what_is_no_report_is_told(tmp_path, content):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(UsageError, match="no report"):
+        read(tmp_path / "x.json")
+
+
+def test_another_schema_and_no_file_are_told(tmp_path):
+    save(change(REPORT, schema="dflash.bench/9"), tmp_path / "x.json")
+    with pytest.raises(UsageError, match=r"dflash\.bench/9"):
+        read(tmp_path / "x.json")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read(tmp_path / "none.json")
+    with pytest.raises(UsageError, match="cannot be written"):
+        save(REPORT, tmp_path / "none" / "x.json")
+    with pytest.raises(UsageError, match="cannot be written"):
+        check_writable(tmp_path / "none" / "x.json")
+
+
+def test_no_serial_number_is_in_a_report():
+    card = Card("h100", "hopper", 80.0, uuid="GPU-12345")
+    machine = this_machine(Hardware(cards=(card,)), {"vllm": "0.33.0"})
+    assert b"GPU-12345" not in msgspec.json.encode(machine)
+    assert machine.cores >= 1
+    assert machine.versions.keys() >= {"python", "dflash-deploy", "vllm"}
