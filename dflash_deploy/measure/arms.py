@@ -1,0 +1,166 @@
+"""The same server with other speculation, or none: a plan's argv, rewritten. Pure.
+
+Everything but the speculation stays as it was planned for DFlash: context, requests, share of the
+card, backends. Each release's own parser says which flags and keys it has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from packaging.version import Version
+
+from dflash_deploy.errors import Unsupported, UsageError
+from dflash_deploy.flag_tables import Given, first_with, flag_table, parse
+from dflash_deploy.json_options import SPECULATION, together
+from dflash_deploy.measure.report import Arm, Method
+from dflash_deploy.measure.synthetic import length_of
+from dflash_deploy.plan import Plan
+
+VLLM_FLAGS = ("--speculative-config", "--spec-", "--per-request-spec-decode-metrics")
+SGLANG_FLAGS = ("--speculative-",)
+DRAFTED: dict[Method, int] = {"mtp": 3, "eagle3": 3, "ngram": 5}
+"""Tokens a cycle where nobody says."""
+LOOKUP = {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
+SIMULATED = "SGLANG_SIMULATE_ACC_LEN"
+SIMULATED_HOW = {"SGLANG_SIMULATE_ACC_METHOD": "match-expected"}
+
+
+class Other(msgspec.Struct, frozen=True):
+    """A method besides DFlash, as typed: `mtp`, `mtp:1`, `eagle3=REPO`, `ngram`."""
+
+    method: Method
+    tokens: int
+    model: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-{self.tokens}"
+
+
+def read_other(said: str) -> Other:
+    """Raises UsageError."""
+    given, _, count = said.partition(":")
+    name, _, model = given.partition("=")
+    hint = "--arm mtp, --arm eagle3=REPO or --arm ngram; --arm mtp:2 for 2 tokens a cycle"
+    if name not in DRAFTED:
+        raise UsageError(f"no arm `{said}`", hint=hint)
+    if (name == "eagle3") != bool(model):
+        wrong = "needs its draft" if name == "eagle3" else "takes no draft"
+        raise UsageError(f"the arm {name} {wrong}", hint=hint)
+    if count and not (count.isdecimal() and 1 <= int(count) <= 64):
+        raise UsageError(f"`{count}` is no number of tokens from 1 to 64", hint=hint)
+    return Other(name, int(count) if count else DRAFTED[name], model or None)
+
+
+def dflash_arm(plan: Plan, rates: tuple[float, ...] = ()) -> tuple[Arm, Plan]:
+    """The plan's own server; with rates, one that makes its acceptance up."""
+    made = made_up(plan, rates) if rates else plan
+    return _arm(
+        f"dflash-{plan.block_size}", "dflash", made, block_size=plan.block_size,
+        synthetic_length=round(length_of(rates), 4) if rates else None, synthetic_rates=rates,
+    ), made  # fmt: skip
+
+
+def plain_arm(plan: Plan) -> tuple[Arm, Plan]:
+    bare = _with_argv(plan, without_speculation(plan))
+    return _arm("plain", "plain", bare), bare
+
+
+def other_arm(plan: Plan, other: Other) -> tuple[Arm, Plan]:
+    """Raises Unsupported where the engine has no such method."""
+    if plan.engine == "transformers":
+        raise Unsupported(
+            f"the embedded engine speculates with DFlash drafts alone, not with {other.method}",
+            hint="--engine vllm or --engine sglang",
+        )
+    words = _sglang(other) if plan.engine == "sglang" else _vllm(other)
+    _check(plan, words, other.method)
+    made = _with_argv(plan, (*without_speculation(plan), *words))
+    return _arm(other.name, other.method, made), made
+
+
+def made_up(plan: Plan, rates: tuple[float, ...]) -> Plan:
+    """The server told to accept at these rates whatever it drafts. Raises Unsupported."""
+    match plan.engine:
+        case "transformers":
+            raise Unsupported(
+                "the embedded engine cannot make acceptance up", hint="--engine vllm, or sglang"
+            )
+        case "sglang":
+            said = {SIMULATED: f"{length_of(rates):.4f}", **SIMULATED_HOW}
+            return msgspec.structs.replace(plan, env={**plan.env, **said})
+    given = _given(plan)
+    config = together(item for item in given if item.flag == SPECULATION) | {
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_rates": list(rates),
+    }
+    words = (SPECULATION, json.dumps(config))
+    _check(plan, words, "made-up acceptance")
+    rest = _raw(item for item in given if item.flag != SPECULATION)
+    return _with_argv(plan, (*rest, *words))
+
+
+def without_speculation(plan: Plan) -> tuple[str, ...]:
+    """The plan's argv without what belongs to the draft."""
+    dropped = SGLANG_FLAGS if plan.engine == "sglang" else VLLM_FLAGS
+    return tuple(
+        _raw(item for item in _given(plan) if not (item.flag or "").startswith(dropped))
+    )  # fmt: skip
+
+
+def _vllm(other: Other) -> tuple[str, ...]:
+    config: dict[str, object] = {"method": other.method, "num_speculative_tokens": other.tokens}
+    if other.model:
+        config["model"] = other.model
+    if other.method == "ngram":
+        config |= LOOKUP
+    return (SPECULATION, json.dumps(config))
+
+
+def _sglang(other: Other) -> tuple[str, ...]:
+    """EAGLE without a draft of its own is the target's MTP head."""
+    names: dict[str, str] = {"mtp": "EAGLE", "eagle3": "EAGLE3", "ngram": "NGRAM"}
+    words: tuple[str, ...] = ("--speculative-algorithm", names[other.method])
+    if other.model:
+        words += ("--speculative-draft-model-path", other.model)
+    if other.method == "ngram":
+        return (*words, "--speculative-num-draft-tokens", str(other.tokens))
+    chain = ("--speculative-num-steps", str(other.tokens), "--speculative-eagle-topk", "1")
+    return (*words, *chain, "--speculative-num-draft-tokens", str(other.tokens + 1))
+
+
+def _check(plan: Plan, words: tuple[str, ...], what: str) -> None:
+    """Whether this release has these flags, and the keys of their JSON object."""
+    for item in parse(flag_table(plan.engine, Version(plan.version)), words):
+        keys = item.row.keys if item.row else []
+        lacking = [key for key in together([item]) if keys and key not in keys]
+        flag = f"{item.flag}.{lacking[0]}" if lacking else item.flag
+        if item.known and not lacking and not item.choices:
+            continue
+        first = first_with(plan.engine, str(flag))
+        raise Unsupported(
+            f"{plan.engine} {plan.version} has no {what}: it does not know {flag}",
+            hint=f"--engine-version {first}" if first else "dflash bench without it",
+        )
+
+
+def _given(plan: Plan) -> list[Given]:
+    return parse(flag_table(plan.engine, Version(plan.version)), plan.argv)
+
+
+def _raw(given: Iterable[Given]) -> Iterator[str]:
+    for item in given:
+        yield from item.raw
+
+
+def _with_argv(plan: Plan, argv: Iterable[str]) -> Plan:
+    return msgspec.structs.replace(plan, argv=tuple(argv))
+
+
+def _arm(name: str, method: Method, plan: Plan, **known: object) -> Arm:
+    return msgspec.structs.replace(
+        Arm(name=name, method=method, argv=plan.argv, env=plan.env), **known
+    )

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dflash_deploy.errors import Unsupported, UsageError
+from dflash_deploy.hardware import parse
+from dflash_deploy.json_options import SPECULATION
+from dflash_deploy.measure.arms import (
+    dflash_arm,
+    other_arm,
+    plain_arm,
+    read_other,
+)
+from dflash_deploy.plan import make_plan
+from dflash_deploy.registry import load
+from dflash_deploy.request import Request
+
+
+def planned(engine: str, version: str | None = None, **options):
+    registry = load(user=False)
+    request = Request(model="qwen3-8b", engine=engine, engine_version=version, **options)
+    return make_plan(registry, request, parse("H100", registry.gpus))
+
+
+def config_of(argv: tuple[str, ...]) -> dict:
+    return json.loads(argv[argv.index(SPECULATION) + 1])
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_plain_is_the_same_server_without_the_draft(engine):
+    plan = planned(engine, concurrency=32)
+    arm, bare = plain_arm(plan)
+    assert arm.argv == bare.argv
+    assert not [word for word in bare.argv if "spec" in word.lower() or "DFlash" in word]
+    left = [word for word in plan.argv if word in bare.argv]
+    assert left == list(bare.argv)
+    requests = "--max-num-seqs" if engine == "vllm" else "--max-running-requests"
+    assert bare.argv[bare.argv.index(requests) + 1] == "32"
+
+
+def test_dotted_keys_and_reports_on_drafts_go_with_the_draft():
+    words = (
+        "--speculative-config.draft_sample_method",
+        "greedy",
+        "--per-request-spec-decode-metrics",
+        "summary",
+        "--seed",
+        "3",
+    )
+    bare = plain_arm(planned("vllm", engine_args=words))[1]
+    assert bare.argv[-2:] == ("--seed", "3")
+    assert not [word for word in bare.argv if "spec" in word]
+
+
+def test_dflash_is_named_by_its_block():
+    arm, plan = dflash_arm(planned("vllm", block_size=8))
+    assert (arm.name, arm.block_size, arm.synthetic_length) == ("dflash-8", 8, None)
+    assert config_of(plan.argv)["num_speculative_tokens"] == 7
+
+
+def test_vllms_made_up_acceptance_has_a_rate_for_each_token():
+    rates = (0.8, 0.6, 0.4)
+    arm, plan = dflash_arm(planned("vllm", block_size=4), rates)
+    config = config_of(plan.argv)
+    assert plan.argv.count(SPECULATION) == 1
+    assert config["rejection_sample_method"] == "synthetic"
+    assert config["synthetic_acceptance_rates"] == list(rates)
+    assert config["method"] == "dflash"
+    assert (arm.synthetic_length, arm.synthetic_rates) == (2.8, rates)
+
+
+def test_sglangs_made_up_acceptance_is_a_length_in_the_environment():
+    arm, plan = dflash_arm(planned("sglang", block_size=4), (0.8, 0.6, 0.4))
+    assert plan.env["SGLANG_SIMULATE_ACC_LEN"] == "2.8000"
+    assert arm.env == plan.env
+
+
+@pytest.mark.parametrize(
+    ("said", "config"),
+    [
+        ("mtp", {"method": "mtp", "num_speculative_tokens": 3}),
+        ("mtp:1", {"method": "mtp", "num_speculative_tokens": 1}),
+        ("eagle3=org/draft", {"method": "eagle3", "model": "org/draft", "num_speculative_tokens": 3}),
+        ("ngram", {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, "prompt_lookup_min": 2}),
+    ],
+)  # fmt: skip
+def test_other_methods_in_vllms_words(said, config):
+    arm, plan = other_arm(planned("vllm"), read_other(said))
+    assert config_of(plan.argv) == config
+    assert arm.name == f"{config['method']}-{config['num_speculative_tokens']}"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("mtp:2", "--speculative-algorithm EAGLE --speculative-num-steps 2 --speculative-eagle-topk 1 --speculative-num-draft-tokens 3"),
+        ("eagle3=org/draft", "--speculative-algorithm EAGLE3 --speculative-draft-model-path org/draft --speculative-num-steps 3"),
+        ("ngram", "--speculative-algorithm NGRAM --speculative-num-draft-tokens 5"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("version", [None, "0.5.17"])
+def test_other_methods_in_sglangs_words(said, words, version):
+    _, plan = other_arm(planned("sglang", version), read_other(said))
+    assert words in " ".join(plan.argv)
+    assert "DFLASH" not in plan.argv
+
+
+def test_the_embedded_engine_has_dflash_alone():
+    registry = load(user=False)
+    plan = make_plan(
+        registry, Request(model="smollm2-135m", engine="transformers"), parse("H100", registry.gpus)
+    )
+    for attempt in (lambda: other_arm(plan, read_other("ngram")), lambda: dflash_arm(plan, (0.5,))):
+        with pytest.raises(Unsupported, match="embedded engine"):
+            attempt()
+
+
+@pytest.mark.parametrize("said", ["medusa", "eagle3", "mtp=x", "mtp:0", "mtp:x", ""])
+def test_what_is_no_arm_is_told(said):
+    with pytest.raises(UsageError):
+        read_other(said)
+
+
+def test_a_release_that_lacks_a_key_is_told_which_has_it(monkeypatch):
+    from dflash_deploy.measure import arms
+
+    monkeypatch.setattr(arms, "LOOKUP", {"prompt_lookup_depth": 1})
+    with pytest.raises(Unsupported, match="prompt_lookup_depth"):
+        other_arm(planned("vllm"), read_other("ngram"))
