@@ -67,6 +67,8 @@ class Knobs:
     """Leave the usage out of streamed answers."""
     crash_on: int | None
     """Crash when so many requests under /v1 have come."""
+    fail_every: int
+    """Answer every so many-th request with status 500; 0: none."""
     break_stream: bool
     """Close the connection in the middle of a streamed answer."""
     stderr_flood: int
@@ -101,6 +103,7 @@ class Knobs:
             chunk_delay=_number("CHUNK_DELAY", 0),
             no_usage=bool(_text("NO_USAGE")),
             crash_on=int(crash_on) if crash_on else None,
+            fail_every=int(_number("FAIL_EVERY", 0)),
             break_stream=bool(_text("BREAK_STREAM")),
             stderr_flood=int(_number("STDERR_FLOOD", 0)),
         )

@@ -128,6 +128,10 @@ class Handler(BaseHTTPRequestHandler):
             self.state.requests += 1
         if self.state.requests == self.state.knobs.crash_on:
             crash(self.state.knobs)
+        every = self.state.knobs.fail_every
+        if every and self.state.requests % every == 0:
+            self.error(500, f"the fake fails every {every}. request", "ServerError")
+            return False
         if self.state.knobs.status is not None:
             self.error(self.state.knobs.status, "the fake was told to answer so", "ServerError")
             return False

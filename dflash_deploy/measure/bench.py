@@ -1,0 +1,150 @@
+"""Arms under loads: servers that run side by side go through their turns, each run kept at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from dflash_deploy.errors import LaunchError
+from dflash_deploy.measure.asks import Style, Task, asks
+from dflash_deploy.measure.counting import counted_since, reading
+from dflash_deploy.measure.load import PATIENCE, Ask, OnAnswer, closed_loop, open_loop
+from dflash_deploy.measure.report import Arm, Load, Report, Run
+from dflash_deploy.measure.results import with_run
+from dflash_deploy.measure.sample import Answer, Sample, merged, run_of
+from dflash_deploy.measure.team import Alone, Team
+from dflash_deploy.measure.turns import Turn, arrivals, turns
+from dflash_deploy.plan import Endpoint
+
+FEWEST = 16
+"""Requests of a run, unless a number was asked for; and at least two for each in flight."""
+WARM_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class Side:
+    """An arm whose server runs."""
+
+    arm: Arm
+    endpoint: Endpoint
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Said with each of its requests."""
+    check: Callable[[], None] = lambda: None
+    """Called when requests failed: raises what became of the server, if it is gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What every arm goes through."""
+
+    tasks: tuple[Task, ...]
+    loads: tuple[Load, ...]
+    repeats: int
+    requests: int | None
+    """Of a run; None: enough for its load."""
+    style: Style
+    patience: float = PATIENCE
+    """Seconds a request may take."""
+
+    def turns(self, arms: Sequence[Arm], report: Report) -> list[Turn]:
+        """What is still to be measured of these."""
+        names = [task.workload.name for task in self.tasks]
+        return list(turns(arms, self.loads, names, self.repeats, report.cells))
+
+    def requests_at(self, load: Load) -> int:
+        return self.requests or max(FEWEST, 2 * (load.concurrency or 0))
+
+
+class Telling(Protocol):
+    """Who watches: told of every run and every answer."""
+
+    def begin(self, turn: Turn, requests: int) -> None: ...
+
+    def answered(self, answer: Answer) -> None: ...
+
+    def end(self, turn: Turn, run: Run) -> None: ...
+
+
+def measure(
+    report: Report,
+    sides: Sequence[Side],
+    course: Course,
+    *,
+    keep: Callable[[Report], None],
+    telling: Telling,
+    team: Team | None = None,
+) -> Report:
+    """Go through what is left for servers that run side by side; `keep` gets each new report.
+
+    Raises LaunchError when one is gone: the run that it died in is not kept, all before it are.
+    """
+    team = team or Alone()
+    by_name = {side.arm.name: side for side in sides}
+    for side in sides:
+        warm_up(side, course)
+    for turn in course.turns([side.arm for side in sides], report):
+        side, requests = by_name[turn.arm], course.requests_at(turn.load)
+        telling.begin(turn, requests)
+        team.gather(Sample(answers=(), seconds=0))  # all begin together
+        sample = run_turn(side, course, turn, telling.answered)
+        run = run_of(merged(team.gather(sample)))
+        report = with_run(report, turn, run)
+        keep(report)
+        telling.end(turn, run)
+    return report
+
+
+def warm_up(side: Side, course: Course) -> None:
+    """Requests whose times do not count: kernels are compiled, caches of code filled, graphs met.
+
+    Raises LaunchError if none of them is answered.
+    """
+    most = max((load.concurrency or FEWEST for load in course.loads), default=1)
+    task = course.tasks[0]
+    few = min(task.workload.max_tokens, WARM_TOKENS)
+    short = msgspec.structs.replace(
+        task, workload=msgspec.structs.replace(task.workload, max_tokens=few)
+    )
+    sent = asks(short, course.style, side.endpoint, "warm-up", most, side.extra)
+    answers, _ = closed_loop(side.endpoint, sent, most, patience=course.patience)
+    if all(answer.error for answer in answers):
+        side.check()
+        raise LaunchError(
+            f"{side.arm.name} at {side.endpoint.base_url} answers no request:"
+            f" {answers[0].error if answers else 'none was sent'}",
+            hint="dflash bench -h; what the server printed says more",
+        )
+
+
+def run_turn(side: Side, course: Course, turn: Turn, on_answer: OnAnswer) -> Sample:
+    """One run, with the server's counters before and after it."""
+    task = next(task for task in course.tasks if task.workload.name == turn.workload)
+    label = f"{turn.workload} {turn.load} {turn.repeat}"
+    count = course.requests_at(turn.load)
+    sent = asks(task, course.style, side.endpoint, label, count, side.extra)
+    before = reading(side.endpoint)
+    answers, seconds = _under(turn.load, side.endpoint, sent, course, label, on_answer)
+    if any(answer.error for answer in answers):
+        side.check()
+    return Sample(
+        answers=tuple(answers), seconds=seconds, counted=counted_since(side.endpoint, before)
+    )
+
+
+def _under(
+    load: Load,
+    endpoint: Endpoint,
+    sent: list[Ask],
+    course: Course,
+    label: str,
+    on_answer: OnAnswer,
+) -> tuple[list[Answer], float]:
+    if load.rate is None:
+        return closed_loop(
+            endpoint, sent, load.concurrency or 1, patience=course.patience, on_answer=on_answer
+        )
+    times = arrivals(load.rate, len(sent), f"{course.style.seed} {label}")
+    return open_loop(endpoint, sent, times, patience=course.patience, on_answer=on_answer)

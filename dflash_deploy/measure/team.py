@@ -1,0 +1,66 @@
+"""Several processes that share a benchmark's prompts, as `torchrun` starts them; or one alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from dflash_deploy.errors import UsageError
+from dflash_deploy.measure.sample import Sample
+
+
+class Team(Protocol):
+    rank: int
+    ranks: int
+
+    def gather(self, sample: Sample) -> list[Sample]:
+        """Everybody's, to everybody; waits for the last."""
+
+
+class Alone:
+    rank, ranks = 0, 1
+
+    def gather(self, sample: Sample) -> list[Sample]:
+        return [sample]
+
+
+class Gloo:
+    """Over torch.distributed: the processes of one `torchrun`."""
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        self.rank, self.ranks = rank, ranks
+
+    def gather(self, sample: Sample) -> list[Sample]:
+        from torch import distributed
+
+        packed: list[bytes | None] = [None] * self.ranks
+        distributed.all_gather_object(packed, msgspec.msgpack.encode(sample))
+        return [msgspec.msgpack.decode(part or b"", type=Sample) for part in packed]
+
+
+def ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """This process's number and how many there are. Raises UsageError."""
+    try:
+        return int(environ.get("RANK", "0")), int(environ.get("WORLD_SIZE", "1"))
+    except ValueError as error:
+        raise UsageError("RANK and WORLD_SIZE are numbers that torchrun sets") from error
+
+
+@contextmanager
+def team() -> Iterator[Team]:
+    """The processes that this one was started with."""
+    rank, count = ranks()
+    if count == 1:
+        yield Alone()
+        return
+    from torch import distributed
+
+    distributed.init_process_group("gloo", rank=rank, world_size=count)
+    try:
+        yield Gloo(rank, count)
+    finally:
+        distributed.destroy_process_group()

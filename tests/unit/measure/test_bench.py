@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from dflash_deploy.errors import LaunchError
+from dflash_deploy.measure.asks import Style, Task
+from dflash_deploy.measure.bench import Course, Side, measure
+from dflash_deploy.measure.prompts import Prompt
+from dflash_deploy.measure.report import Arm, Load
+from tests.unit.measure.conftest import Serve
+from tests.unit.measure.test_results import REPORT, W
+
+PLAIN = Arm(name="plain", method="plain")
+DFLASH = Arm(name="dflash-16", method="dflash", block_size=16)
+TASK = Task(W, tuple(Prompt(f"Question {number}?", "math") for number in range(3)))
+
+
+def course(**changes) -> Course:
+    known = {"tasks": (TASK,), "loads": (Load(concurrency=1), Load(concurrency=4)), "repeats": 2}
+    return Course(**(known | {"requests": 4, "style": Style()} | changes))
+
+
+class Watching:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def begin(self, turn, requests):
+        self.said.append(f"{turn.arm} {turn.load} {requests}")
+
+    def answered(self, answer):
+        self.said.append(".")
+
+    def end(self, turn, run):
+        self.said.append(f"end {run.requests}")
+
+
+def go(report, sides, course, watching=None):
+    kept = []
+    try:
+        measure(report, sides, course, keep=kept.append, telling=watching or Watching())
+    except LaunchError as error:
+        return kept, error
+    return kept, None
+
+
+def test_two_servers_side_by_side_go_through_every_cell(serve: Serve) -> None:
+    plain = Side(PLAIN, serve("vllm", speculate=False, CHUNK_DELAY=0.001))
+    fast = Side(DFLASH, serve("vllm", ACCEPTANCE=4, CHUNK_DELAY=0.001))
+    watching = Watching()
+    kept, _ = go(REPORT, [plain, fast], course(), watching)
+    cells = {(cell.arm, str(cell.load)): cell for cell in kept[-1].cells}
+    assert len(kept) == 8
+    assert all(len(cell.runs) == 2 for cell in cells.values())
+    run = cells["dflash-16", "c=4"].runs[1]
+    assert run.speculation.length == pytest.approx(4)
+    assert run.output_tokens == 4 * 64
+    assert run.cached_tokens == 0  # no prompt was sent twice to a server
+    assert cells["plain", "c=4"].runs[0].speculation is None
+    assert watching.said[:6] == ["plain c=1 4", ".", ".", ".", ".", "end 4"]
+
+
+def test_what_is_there_is_not_measured_again(serve: Serve) -> None:
+    side = Side(DFLASH, serve("vllm"))
+    kept, _ = go(REPORT, [side], course(repeats=1))
+    again, _ = go(kept[-1], [side], course(repeats=2))
+    assert len(again) == 2
+    assert [len(cell.runs) for cell in again[-1].cells] == [2, 2]
+
+
+def test_an_open_loop_is_a_load_like_another(serve: Serve) -> None:
+    kept, _ = go(REPORT, [Side(DFLASH, serve("vllm"))], course(loads=(Load(rate=50.0),), repeats=1))
+    assert kept[-1].cells[0].runs[0].requests == 4
+
+
+def test_a_server_that_dies_ends_it_and_what_was_measured_is_kept(serve: Serve) -> None:
+    def gone() -> None:
+        raise LaunchError("it died")
+
+    side = Side(DFLASH, serve("vllm", CRASH_ON=11), check=gone)  # 4 to warm up, 4 in the first run
+    kept, error = go(REPORT, [side], course())
+    assert "it died" in str(error)
+    assert len(kept) == 1
+    assert kept[0].cells[0].runs[0].failed == 0
+
+
+def test_failures_of_a_server_that_lives_are_counted_and_it_goes_on(serve: Serve) -> None:
+    side = Side(DFLASH, serve("vllm", FAIL_EVERY=3))
+    kept, error = go(REPORT, [side], course(repeats=1))
+    assert error is None
+    run = kept[-1].cells[0].runs[0]
+    assert (run.requests + run.failed, run.failed > 0) == (4, True)
+    assert "the fake fails every 3. request" in run.errors[0]
+
+
+def test_a_server_that_answers_nothing_is_told_before_anything_is_measured(serve: Serve) -> None:
+    kept, error = go(REPORT, [Side(DFLASH, serve("vllm", NO_USAGE=1))], course())
+    assert kept == []
+    assert "the server sent no usage" in error.message
+    assert error.hint
+
+
+def test_without_metrics_speed_is_measured_and_acceptance_is_not(serve: Serve) -> None:
+    kept, _ = go(REPORT, [Side(DFLASH, serve("vllm", METRICS=0))], course(repeats=1))
+    run = kept[-1].cells[0].runs[0]
+    assert run.speculation is None
+    assert run.cached_tokens is None
+    assert run.tokens_per_second > 0
+
+
+def test_requests_are_enough_for_the_load_unless_a_number_was_asked() -> None:
+    assert course(requests=None).requests_at(Load(concurrency=32)) == 64
+    assert course(requests=None).requests_at(Load(concurrency=1)) == 16
+    assert course(requests=5).requests_at(Load(concurrency=32)) == 5
