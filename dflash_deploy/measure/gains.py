@@ -69,7 +69,7 @@ def failed_share(cell: Cell) -> float:
 
 
 def gains(report: Report) -> list[Gain]:
-    """Of every arm but the plain one, in the report's order of arms, by workload and load."""
+    """Of every arm but the plain one: by workload and arm in the report's order, then by load."""
     arms = {arm.name: arm for arm in report.arms}
     plain = {
         (cell.workload, str(cell.load)): found
@@ -83,8 +83,13 @@ def gains(report: Report) -> list[Gain]:
         and (own := rate(cell)) is not None
         and (cell.workload, str(cell.load)) in plain
     ]
-    order = {arm.name: number for number, arm in enumerate(report.arms)}
-    return sorted(every, key=lambda gain: (gain.workload, order[gain.arm.name], size(gain.load)))
+    order = [arm.name for arm in report.arms]
+    asked = [workload.name for workload in report.workloads]
+
+    def place(gain: Gain) -> tuple[int, int, tuple[bool, float]]:
+        return asked.index(gain.workload), order.index(gain.arm.name), size(gain.load)
+
+    return sorted(every, key=place)
 
 
 def _gain(arm: Arm, cell: Cell, own: Rate, plain: Rate) -> Gain:

@@ -17,6 +17,7 @@ class Curve(msgspec.Struct, frozen=True):
 
     points: tuple[tuple[int, float], ...]
     task: str
+    block: int
     evidence: Evidence
 
     @property
@@ -28,7 +29,8 @@ class Curve(msgspec.Struct, frozen=True):
             self.evidence.gpu,
             self.evidence.build,
         )
-        return f"published: {self.task}, {' '.join(part for part in where if part)}"
+        said = " ".join(part for part in where if part)
+        return f"published: {self.task}, {said}, block {self.block}"
 
 
 def published_for(entry: Entry, draft: str | None) -> list[Evidence]:
@@ -90,6 +92,8 @@ def curve(
 
     Of several sources the one of this engine, then the one with the most loads.
     """
+    if block is None:
+        return None
     found = [
         each
         for evidence in published
@@ -104,7 +108,7 @@ def curve(
     return max(found, key=rank, default=None)
 
 
-def _curve(evidence: Evidence, task: str, block: int | None) -> Curve:
+def _curve(evidence: Evidence, task: str, block: int) -> Curve:
     points = [
         (row.concurrency, gain)
         for row in evidence.results
@@ -113,4 +117,4 @@ def _curve(evidence: Evidence, task: str, block: int | None) -> Curve:
         and row.concurrency
         and (gain := speedup(row)) is not None
     ]
-    return Curve(tuple(sorted(points)), task, evidence)
+    return Curve(tuple(sorted(points)), task, block, evidence)
