@@ -116,6 +116,8 @@ def test_markdown_is_read_as_tables(made: Report) -> None:
     wanted = tables(made, PUBLISHED)
     assert len(drawn) == len(wanted)
     assert len(cells) == sum(len(table.header) * (1 + len(table.rows)) for table in wanted)
+    ends = [tokens[i - 2].content for i, token in enumerate(tokens) if token.type == "tr_close"]
+    assert ends == [row[-1] for table in wanted for row in (table.header, *table.rows)]
 
 
 @pytest.mark.parametrize("name", REPORTS)
