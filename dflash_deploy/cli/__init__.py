@@ -20,6 +20,7 @@ from dflash_deploy.cli import (
     ps,
     pull,
     registry,
+    report,
     serve,
     show,
     stop,
@@ -47,6 +48,7 @@ app.command("ps")(ps.ps)
 app.command("top")(top.top)
 app.command("logs")(logs.logs)
 app.command("stop")(stop.stop)
+app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("chat")(chat.chat)
 app.add_typer(engine.app, name="engine")

@@ -165,10 +165,10 @@ def _measured(cell: Cell) -> tuple[str, ...]:
 
 
 def _times(times: Percentiles | None) -> str:
-    return f"{_ms(times.p50)} / {_ms(times.p99)}" if times else NONE
+    return f"{milliseconds(times.p50)} / {milliseconds(times.p99)}" if times else NONE
 
 
-def _ms(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"
 
 

@@ -1,0 +1,68 @@
+"""A workload in one table that fits 80 columns: a row a load and arm. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dflash_deploy.measure.gains import Gain, acceptance, gains, loads, rate
+from dflash_deploy.measure.record import Curve, curve
+from dflash_deploy.measure.report import Cell, Report
+from dflash_deploy.measure.tables import Table, label, milliseconds
+from dflash_deploy.schema import Evidence
+
+HEADER = ("LOAD", "ARM", "TOK/S", "±", "GAIN", "PUBLISHED", "TTFT", "TPOT", "ACCEPTED")
+NOTE = (
+    "GAIN: over plain decoding; TTFT, TPOT: median milliseconds to the first token, for each after"
+)
+
+
+def short_tables(report: Report, published: Sequence[Evidence]) -> list[Table]:
+    """One for each workload that was measured; PUBLISHED only where something is."""
+    found = [_table(report, workload.name, published) for workload in report.workloads]
+    return [table for table in found if table.rows]
+
+
+def _table(report: Report, workload: str, published: Sequence[Evidence]) -> Table:
+    gained = {
+        (gain.arm.name, str(gain.load)): gain for gain in gains(report) if gain.workload == workload
+    }
+    known = {
+        arm.name: theirs for arm in report.arms
+        if arm.method == "dflash"
+        and (theirs := curve(report, published, workload, arm.block_size)) is not None
+    }  # fmt: skip
+    cells = [cell for cell in report.cells if cell.workload == workload and cell.runs]
+    order = [arm.name for arm in report.arms]
+    rows = tuple(
+        _row(cell, gained.get((cell.arm, str(load))), known.get(cell.arm))
+        for load in loads(cells)
+        for cell in sorted(cells, key=lambda cell: order.index(cell.arm))
+        if str(cell.load) == str(load)
+    )
+    sources = "".join(f"; {text}" for text in dict.fromkeys(each.label for each in known.values()))
+    return _without_empty(Table(workload, HEADER, rows, NOTE + sources))
+
+
+def _row(cell: Cell, gain: Gain | None, theirs: Curve | None) -> tuple[str, ...]:
+    speed, length = rate(cell), acceptance([cell])
+    stated = dict(theirs.points).get(cell.load.concurrency or 0) if theirs else None
+    middle = sorted(cell.runs, key=lambda run: run.tokens_per_second)[len(cell.runs) // 2]
+    return (
+        label(cell.load),
+        cell.arm,
+        f"{speed.mean:.0f}" if speed else "failing",
+        f"{speed.spread:.1%}" if speed and speed.repeats > 1 else "",
+        f"{gain.mean:.2f}x" if gain else "",
+        f"{stated:g}x" if stated else "",
+        milliseconds(middle.ttft.p50) if middle.ttft else "",
+        milliseconds(middle.tpot.p50) if middle.tpot else "",
+        f"{length:.2f}" if length else "",
+    )
+
+
+def _without_empty(table: Table) -> Table:
+    kept = [i for i in range(len(table.header)) if any(row[i] for row in table.rows)]
+    return Table(
+        table.title, tuple(table.header[i] for i in kept),
+        tuple(tuple(row[i] for i in kept) for row in table.rows), table.note,
+    )  # fmt: skip
