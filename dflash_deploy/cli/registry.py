@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from dflash_deploy.cli import _output
+from dflash_deploy.cli import _output, evidence
 from dflash_deploy.cli._options import JsonOpt
 from dflash_deploy.errors import RegistryError, UsageError
 
@@ -37,6 +37,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.add_typer(evidence.app, name="evidence")
 
 
 @app.command("check")

@@ -276,7 +276,7 @@ def _evidence(evidence: Evidence) -> None:
         evidence.weights and f"weights {evidence.weights}",
         evidence.thinking and f"thinking {evidence.thinking}",
         None if evidence.temperature is None else f"temperature {evidence.temperature:g}",
-        evidence.build and f"no release: {evidence.build}",
+        evidence.build and _not_counted(evidence.build, synthetic=evidence.synthetic),
     ]
     title = ", ".join(part for part in said if part)
     _output.text()
@@ -290,6 +290,10 @@ def _evidence(evidence: Evidence) -> None:
         ]
         _output.table(columns, rows)
     _output.paragraph(f"source: {evidence.source}", style="dim")
+
+
+def _not_counted(build: str, *, synthetic: bool) -> str:
+    return f"engine cost only, {build}" if synthetic else f"no release: {build}"
 
 
 def _cautions(cautions: list[Caution]) -> None:

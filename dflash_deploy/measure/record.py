@@ -30,7 +30,8 @@ class Curve(msgspec.Struct, frozen=True):
             self.evidence.build,
         )
         said = " ".join(part for part in where if part)
-        return f"published: {self.task}, {said}, block {self.block}"
+        whose = "published" if self.evidence.outcome == "published" else "on record"
+        return f"{whose}: {self.task}, {said}, block {self.block}"
 
 
 def published_for(entry: Entry, draft: str | None) -> list[Evidence]:

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dflash_deploy.errors import RegistryError, UsageError
+from dflash_deploy.measure.evidence import evidence_of
+from dflash_deploy.measure.record import published_for
+from dflash_deploy.measure.report import Load, Report
+from dflash_deploy.registry import Entry, load
+from dflash_deploy.schema import Evidence
+from dflash_deploy.status import status
+from tests.fakes.reports import GENTLE, report
+
+
+@pytest.fixture(scope="module")
+def entry() -> Entry:
+    return load(user=False).find("qwen3-8b")
+
+
+def extended(entry: Entry, made: list[Evidence]) -> Entry:
+    model = msgspec.structs.replace(entry.model, evidence=[*made, *entry.model.evidence])
+    return Entry(entry.id, model, entry.files, "user", entry)
+
+
+def altered(**changes: Any) -> Report:
+    return msgspec.structs.replace(report(), **changes)
+
+
+def test_a_report_is_evidence_and_the_status_follows(entry: Entry) -> None:
+    made = evidence_of(report(), entry)
+    (evidence,) = made.model.evidence
+    assert made.model.extends == "Qwen/Qwen3-8B"
+    assert (evidence.outcome, evidence.engine, evidence.version) == ("verified", "vllm", "0.26.0")
+    assert (evidence.gpu, evidence.date, evidence.thinking) == ("H100", "2026-11-28", "off")
+    assert evidence.build is None
+    row = evidence.results[0]
+    assert (row.task, row.concurrency, row.block_size) == ("mixed", 1, 16)
+    assert (row.acceptance_length, row.speedup) == (6.5, 4.02)
+    assert (row.tokens_per_second, row.baseline_tokens_per_second) == (402.0, 100.0)
+    recipe = next(each for each in entry.model.recipes if each.when.engine == "vllm")
+    assert status(entry, recipe) == "untested"
+    assert status(extended(entry, [evidence]), recipe) == "verified"
+
+
+def test_made_up_acceptance_is_engine_cost_and_verifies_nothing(entry: Entry) -> None:
+    made = evidence_of(report(synthetic=6.5), entry)
+    (evidence,) = made.model.evidence
+    assert evidence.synthetic
+    assert evidence.build == "synthetic acceptance: 6.5 at block 16, 6.5 at block 8"
+    assert all(row.acceptance_length is None for row in evidence.results)
+    assert any("made up" in note for note in made.notes)
+    over = extended(entry, [evidence])
+    recipe = next(each for each in entry.model.recipes if each.when.engine == "vllm")
+    assert status(over, recipe) == "untested"
+    assert evidence not in published_for(over, None)
+
+
+def test_one_report_is_one_file_and_another_is_another(entry: Entry) -> None:
+    assert evidence_of(report(), entry).file == evidence_of(report(), entry).file
+    assert evidence_of(report(), entry).file != evidence_of(altered(seed=1), entry).file
+
+
+def test_thinking_modes_are_evidence_of_their_own(entry: Entry) -> None:
+    both = report(workloads=("mixed", "chat"))
+    chat = msgspec.structs.replace(both.workloads[1], thinking="on")
+    made = evidence_of(msgspec.structs.replace(both, workloads=(both.workloads[0], chat)), entry)
+    assert [
+        (each.thinking, {row.task for row in each.results}) for each in made.model.evidence
+    ] == [
+        ("off", {"mixed"}),
+        ("on", {"chat"}),
+    ]
+
+
+def test_prompts_of_the_users_own_are_called_so(entry: Entry) -> None:
+    (evidence,) = evidence_of(report(workloads=("tickets",)), entry).model.evidence
+    assert {row.task for row in evidence.results} == {"self-written"}
+
+
+def _machine(**changes: Any) -> Any:
+    hardware = msgspec.structs.replace(report().machine.hardware, **changes)
+    return msgspec.structs.replace(report().machine, hardware=hardware)
+
+
+OTHER = msgspec.structs.replace(report().machine.hardware.cards[0], name="A100")
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "why"),
+    [
+        (altered(complete=False), UsageError, "interrupted"),
+        (altered(model="Qwen/Qwen3-4B"), RegistryError, "the report is of Qwen/Qwen3-4B"),
+        (altered(draft="me/other"), RegistryError, "the draft me/other, which Qwen/Qwen3-8B has not"),
+        (altered(draft=None), RegistryError, "the draft None"),
+        (report({"plain": {1: (5,)}}), UsageError, "no DFlash"),
+        (altered(arms=tuple(msgspec.structs.replace(a, argv=()) for a in report().arms)), UsageError, "started by somebody else"),
+        (altered(machine=_machine(cards=())), UsageError, "which card it was: none found"),
+        (altered(machine=_machine(cards=(*report().machine.hardware.cards, OTHER))), UsageError, "A100, H100"),
+        (altered(cells=()), UsageError, "no figure"),
+        (report({"plain": {1: (5,)}, "dflash-16": {1: (9,)}}, lengths={"dflash-16": 0}), UsageError, "no figure"),
+    ],
+)  # fmt: skip
+def test_what_proves_nothing_is_refused(
+    entry: Entry, made: Report, kind: type[Exception], why: str
+) -> None:
+    with pytest.raises(kind, match=why) as caught:
+        evidence_of(made, entry)
+    assert caught.value.hint
+
+
+def test_half_made_up_is_refused(entry: Entry) -> None:
+    arms = list(report(synthetic=6.5).arms)
+    arms[1] = report().arms[1]
+    with pytest.raises(UsageError, match="some was real"):
+        evidence_of(altered(arms=tuple(arms)), entry)
+
+
+def test_a_draft_that_is_never_right_degrades_the_recipe(entry: Entry) -> None:
+    (evidence,) = evidence_of(
+        report(lengths={"dflash-16": 1.01, "dflash-8": 1.01}), entry
+    ).model.evidence
+    assert evidence.outcome == "degraded"
+
+
+def test_what_is_no_release_never_counts(entry: Entry) -> None:
+    for version in ("0.27.0.dev3", "0.26.0+abc", "nightly", None):
+        (evidence,) = evidence_of(altered(version=version), entry).model.evidence
+        assert evidence.build
+
+
+def test_cells_that_are_no_figures_are_left_out_and_said(entry: Entry) -> None:
+    failing = evidence_of(report(failed={("dflash-16", 64): 20}), entry)
+    assert failing.notes == (
+        "left out: dflash-16, mixed at c=64: nothing ran, or too many requests failed",
+    )
+    assert len(failing.model.evidence[0].results) == 7
+    cells = tuple(
+        msgspec.structs.replace(cell, load=Load(rate=2.0)) if cell.load.concurrency == 8 else cell
+        for cell in report().cells
+    )
+    assert any("arrivals" in note for note in evidence_of(altered(cells=cells), entry).notes)
+    arms = [msgspec.structs.replace(arm, schedule=((1, 8, 15),)) if arm.name == "dflash-8" else arm
+            for arm in report().arms]  # fmt: skip
+    assert any("schedule" in note for note in evidence_of(altered(arms=tuple(arms)), entry).notes)
+
+
+def test_weights_are_the_first_unless_told(entry: Entry) -> None:
+    assert evidence_of(report(), entry).model.evidence[0].weights == "bf16"
+    with pytest.raises(UsageError, match="no weights `int4`"):
+        evidence_of(report(), entry, "int4")
+    several = load(user=False).find("smollm2-135m")
+    made = report({"plain": {1: GENTLE["plain"][1]}, "dflash-8": {1: GENTLE["dflash-8"][1]}},
+                  model=several.id, draft=several.model.drafts[0].id)  # fmt: skip
+    assert any("--weights" in note for note in evidence_of(made, several).notes)
+    assert evidence_of(made, several, "q4_1").model.evidence[0].weights == "q4_1"
+
+
+def test_on_a_cpu_the_cpu_is_named() -> None:
+    demo = load(user=False).find("smollm2-135m")
+    made = report({"plain": {1: (20,)}, "dflash-8": {1: (30,)}}, model=demo.id,
+                  draft=demo.model.drafts[0].id, engine="transformers", version="0.1.0",
+                  machine=_machine(cards=()))  # fmt: skip
+    (evidence,) = evidence_of(made, demo).model.evidence
+    assert evidence.gpu == "CPU, 64 cores of AMD EPYC 9554"
