@@ -71,7 +71,8 @@ def _fetched(repository: str, revision: str, file: str) -> Path:
         with disk_errors(None):
             path = hf_hub_download(
                 repository, file, repo_type="dataset", revision=revision,
-                etag_timeout=ANSWER_TIMEOUT, local_files_only=offline(),
+                etag_timeout=ANSWER_TIMEOUT,
+                local_files_only=offline() or not _answers(repository, revision),
             )  # fmt: skip
     except (LocalEntryNotFoundError, httpx.TransportError) as error:
         raise _elsewhere(unreachable(wanted, error)) from error
@@ -83,6 +84,21 @@ def _fetched(repository: str, revision: str, file: str) -> Path:
     except HfHubHTTPError as error:
         raise refused(wanted, error) from error
     return Path(path)
+
+
+def _answers(repository: str, revision: str) -> bool:
+    """Whether the hub answers at all: the client's download would ask five times, and say so."""
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        HfApi().dataset_info(repository, revision=revision, timeout=ANSWER_TIMEOUT)
+    except httpx.TransportError:
+        return False
+    except HfHubHTTPError:
+        return True  # the download says which refusal it is
+    return True
 
 
 def _elsewhere(error: DownloadError) -> DownloadError:

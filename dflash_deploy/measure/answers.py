@@ -17,7 +17,7 @@ NUMBER = re.compile(
 """ASCII: in Chinese a number stands between letters."""
 _THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 _LAYOUT = (
-    (r"\\(?:left|right|displaystyle|limits|!|,|;|:|quad|qquad)(?![a-zA-Z])", ""),
+    (r"\\(?:left|right|displaystyle|limits|quad|qquad)(?![a-zA-Z])|\\[!,;:]", ""),
     (r"\\[dt]frac", r"\\frac"),
     (r"\\(?:text|mathrm|mbox|textbf|mathbf)\s*\{([^{}]*)\}", r"\1"),
     (r"\^\s*\{?\\circ\}?", ""),

@@ -102,6 +102,23 @@ def test_without_a_network_the_second_time_works_and_the_first_says_so(
     assert "--dataset mixed" in str(caught.value.hint)
 
 
+def test_a_hub_that_cannot_be_reached_is_one_line(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waits(_: float) -> None:
+        raise AssertionError("the client asks again and again, and says so on stderr")
+
+    monkeypatch.setattr("time.sleep", waits)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
+        "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}",
+    )
+    with pytest.raises(DownloadError, match="cannot be reached") as caught:
+        load_workload("math500", limit=1, seed=0)
+    assert "\n" not in caught.value.message
+
+
 def test_a_file_that_came_damaged_and_a_mirror_of_something_else(hub: Hub) -> None:
     dataset = hub_datasets()["math500"]
     hub.repos[dataset.repository].files[dataset.file] = b"<html>please log in</html>"
