@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._planning import Wanted, planned, request_for
 from dflash_deploy.cli._running import announce, headline, ready
-from dflash_deploy.cli._serving import Proof
+from dflash_deploy.cli._serving import Gate
 from dflash_deploy.container import Container, check_carried, container
 from dflash_deploy.errors import Interrupted
 from dflash_deploy.launch.container import FOREVER, box_up
@@ -44,7 +44,7 @@ class Pulling:
             self._said = True
 
 
-def in_container(wanted: Wanted, proof: Proof, *, detach: bool, restart: int) -> int:
+def in_container(wanted: Wanted, gate: Gate, *, detach: bool, restart: int) -> int:
     """Until it ends, or with `detach` until it has proven itself; the command's exit code."""
     made = _prepared(wanted)
     output = None if detach or sys.stderr is None else sys.stderr.buffer
@@ -56,7 +56,7 @@ def in_container(wanted: Wanted, proof: Proof, *, detach: bool, restart: int) ->
         forwarded(server) as asked,
     ):  # fmt: skip
         _output.note(f"{made.box.name} runs {made.box.image}")
-        ready(made.plan, server, gate=proof.gate, timeout=proof.timeout, json=proof.json,
+        ready(made.plan, server, gate=gate.acceptance, timeout=gate.timeout, json=gate.json,
               alone=detach)  # fmt: skip
         if detach:
             if asked:

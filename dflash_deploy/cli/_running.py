@@ -177,10 +177,6 @@ def ready(
     url = plan.base_url + plan.health_path
     with Waiting(alone=alone) as waiting:
         seconds = wait_ready(process, url, timeout, waiting)
-    secret = plan.secrets[0].taken_from if plan.secrets else None
-    endpoint = Endpoint(plan.base_url, plan.served_names[0], plan.engine, plan.version, secret)
-    judged, measured = None, None
-    if gate != "off":
     proof = None
     if gate != "off" and not provable(plan):
         _output.warning(

@@ -67,8 +67,6 @@ def as_follower(wanted: Wanted, *, engine_env: Path | None) -> int:
     return 130 if signal.SIGINT in signals else code
 
 
-def in_background(wanted: Wanted, proof: Proof, *, engine_env: Path | None, restart: int) -> None:
-    """Until the server has proven itself; from then on it is its own."""
 def in_background(
     wanted: Wanted, gate: Gate, *, engine_env: Path | None, restart: int, wait: bool
 ) -> None:

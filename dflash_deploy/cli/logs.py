@@ -37,12 +37,16 @@ def logs(
     if record and record.log is None:
         raise UsageError(f"{record.name} runs in the foreground: its terminal has its log")
     if record is None and (boxes := boxed(name)):
-        _show(containers.logs(boxes[0].name, follow=follow))
+        _show(containers.logs(boxes[0].name, follow=follow, last=lines))
         return
     path = Path(record.log) if record and record.log else state.log_of(name)
     if record is None and (Path(name).name != name or not path.exists()):
         raise unknown(name)
-    _show(journal.follow(path, lambda: bool(follow and record and record.alive)))
+
+    def goes_on() -> bool:
+        return bool(follow and record and record.alive)
+
+    _show(journal.follow(path, goes_on, last=lines))
 
 
 def boxed(name: str | None) -> list[BoxedServer]:
@@ -59,9 +63,4 @@ def boxed(name: str | None) -> list[BoxedServer]:
 def _show(chunks: Iterator[bytes]) -> None:
     text = codecs.getincrementaldecoder("utf-8")("replace")
     for chunk in chunks:
-
-    def goes_on() -> bool:
-        return bool(follow and record and record.alive)
-
-    for chunk in journal.follow(path, goes_on, last=lines):
         _output.fragment(text.decode(chunk))

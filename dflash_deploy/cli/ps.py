@@ -12,14 +12,9 @@ from dflash_deploy.cli import _output
 
 if TYPE_CHECKING:
     from dflash_deploy.launch.containers import BoxedServer
-    from dflash_deploy.launch.seen import Seen
-    from dflash_deploy.launch.state import Record
+    from dflash_deploy.launch.seen import Seen, Server
 
-    Server = Record | BoxedServer
 NONE = "no server runs: dflash serve MODEL --detach"
-
-
-
 CHECK_TIMEOUT = 25.0
 
 
@@ -30,9 +25,7 @@ def ps(
     ] = False,
     json: opt.JsonOpt = False,
 ) -> None:
-    """List the servers that run, in containers too, and ask each how it is."""
-def ps(*, json: opt.JsonOpt = False) -> None:
-    """List the servers that `dflash serve` started: the state and acceptance length of each."""
+    """List the servers that run, in containers too: the state and acceptance length of each."""
     from dflash_deploy.launch import state
     from dflash_deploy.launch.servers import HEALTH_TIMEOUT, sweep
 
@@ -42,23 +35,15 @@ def ps(*, json: opt.JsonOpt = False) -> None:
     records, unread = state.every()
     for path in unread:
         _output.warning(f"{path} is no server's file: rm {path}")
-    servers: list[Server] = [*records, *_boxed()]
-    states = _states(servers, CHECK_TIMEOUT if check else HEALTH_TIMEOUT)
-    if json:
-        _output.json([_document(*pair) for pair in zip(servers, states, strict=True)])
-    elif servers:
-        _show(servers, states)
-    elif not check:
-    seen = _seen(records)
+    seen = _seen([*records, *_boxed()], CHECK_TIMEOUT if check else HEALTH_TIMEOUT)
     if json:
         _output.json([document(each) for each in seen])
-    elif records:
+    elif seen:
         _show(seen)
-    else:
-        _output.note("no server runs: dflash serve MODEL --detach")
-    if check:
-        _check(servers, states)
+    elif not check:
         _output.note(NONE)
+    if check:
+        _check(seen)
 
 
 def _boxed() -> list[BoxedServer]:
@@ -73,47 +58,24 @@ def _boxed() -> list[BoxedServer]:
         return []
 
 
-def _check(records: list[Server], states: list[str]) -> None:
+def _check(seen: list[Seen]) -> None:
     """What a container's health check and a script that waits want to know. Raises LaunchError."""
     from dflash_deploy.errors import LaunchError
     from dflash_deploy.launch.servers import READY
 
-    if not records:
+    if not seen:
         raise LaunchError("no server runs", hint="dflash serve MODEL --detach")
-    for record, words in zip(records, states, strict=True):
-        if words != READY:
-            raise LaunchError(f"{record.name}: {words}", hint=f"dflash logs {record.name}")
+    for each in seen:
+        if not each.state.startswith(READY):
+            name = each.record.name
+            raise LaunchError(f"{name}: {each.state}", hint=f"dflash logs {name}")
 
 
-def _states(servers: list[Server], patience: float) -> list[str]:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from dflash_deploy.launch import containers
-    from dflash_deploy.launch.servers import condition
-    from dflash_deploy.launch.signs import signs
-    from dflash_deploy.launch.state import Record
-    from dflash_deploy.registry import load
-
-    if not servers:
-        return []
-    engines = load(user=False).engines
-
-    def of(each: Server) -> str:
-        told = signs(engines[each.engine], each.version)
-        if isinstance(each, Record):
-            return condition(each, told, patience)
-        return containers.condition(each, told, patience)
-
-    with ThreadPoolExecutor(max_workers=16) as pool:
-        return list(pool.map(of, servers))
-
-
-def _show(records: list[Server], states: list[str]) -> None:
-def _seen(records: list[Record]) -> list[Seen]:
+def _seen(servers: list[Server], patience: float) -> list[Seen]:
     from dflash_deploy.launch.seen import glance
     from dflash_deploy.registry import load
 
-    return glance(load(user=False).engines, records) if records else []
+    return glance(load(user=False).engines, servers, patience) if servers else []
 
 
 def _show(seen: list[Seen]) -> None:
@@ -136,7 +98,6 @@ def _show(seen: list[Seen]) -> None:
     _output.table(columns, rows)
 
 
-def _document(record: Server, words: str) -> dict[str, Any]:
 def document(seen: Seen) -> dict[str, Any]:
     """A server as JSON: its record, its state and its numbers."""
     import msgspec

@@ -82,16 +82,13 @@ def serve(
 ) -> None:
     """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
     from dflash_deploy.cli._planning import Wanted
-    from dflash_deploy.cli._serving import Proof, as_follower, in_background, in_foreground
+    from dflash_deploy.cli._serving import Gate, as_follower, in_background, in_foreground
     from dflash_deploy.errors import UsageError
 
+    if docker and no_wait:
+        raise UsageError("--no-wait is for servers outside Docker", hint="--detach alone")
     if docker and engine_env:
         raise UsageError("an image brings its own engine", hint="--docker, or --engine-env")
-    if restart and not detach:
-        raise UsageError("--restart is for servers that outlive this command", hint="--detach")
-    from dflash_deploy.cli._serving import Gate, in_background, in_foreground
-    from dflash_deploy.errors import UsageError
-
     for option, given in (("--restart", restart), ("--no-wait", no_wait)):
         if given and not detach:
             raise UsageError(f"{option} is for servers that outlive this command", hint="--detach")
@@ -100,7 +97,7 @@ def serve(
         tensor_parallel, nodes, kv_dtype, weights, trust_remote_code, registry,
         opt.engine_words(engine_args), node_rank, head,
     )  # fmt: skip
-    proof = Proof(acceptance.value, timeout, json)
+    gate = Gate(acceptance.value, timeout, json)
     if nodes > 1 and (docker or (detach and node_rank)):
         raise UsageError("nodes beside the first run in the foreground, and outside Docker",
                          hint="dflash plan --nodes N --format k8s or slurm")  # fmt: skip
@@ -109,8 +106,7 @@ def serve(
     if docker:
         from dflash_deploy.cli._boxed import in_container
 
-        raise typer.Exit(in_container(wanted, proof, detach=detach, restart=restart))
-    gate = Gate(acceptance.value, timeout, json)
+        raise typer.Exit(in_container(wanted, gate, detach=detach, restart=restart))
     if detach:
         in_background(wanted, gate, engine_env=engine_env, restart=restart, wait=not no_wait)
     else:

@@ -43,6 +43,16 @@ class BoxedServer(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended, if it does not run."""
     unhealthy: bool
     last_lines: tuple[str, ...] = ()
+    speculation: str | None = None
+    """The daemon keeps no word of the check: its counters tell."""
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        return (self.model,)
+
+    @property
+    def launch_id(self) -> str:
+        return self.container
 
 
 def every() -> list[BoxedServer]:
@@ -64,11 +74,14 @@ def condition(box: BoxedServer, signs: Signs, patience: float) -> str:
     return signs.last_phase(box.last_lines) or "starting"
 
 
-def logs(name: str, *, follow: bool) -> Iterator[bytes]:
-    """What a container wrote, and with `follow` what it writes until it ends."""
+def logs(name: str, *, follow: bool, last: int | None = None) -> Iterator[bytes]:
+    """What a container wrote, and with `follow` what it writes until it ends.
+
+    `last`: of what is there at first, only so many lines.
+    """
     with connected() as client, told():
         found = client.containers.get(name)
-        yield from found.logs(stream=True, follow=follow)
+        yield from found.logs(stream=True, follow=follow, tail="all" if last is None else last)
 
 
 def stop(name: str) -> bool:

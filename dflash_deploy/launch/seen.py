@@ -11,8 +11,9 @@ from itertools import repeat
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import DFlashError
-from dflash_deploy.launch import state
-from dflash_deploy.launch.servers import condition
+from dflash_deploy.launch import containers, servers, state
+from dflash_deploy.launch.containers import BoxedServer
+from dflash_deploy.launch.servers import HEALTH_TIMEOUT
 from dflash_deploy.launch.signs import signs
 from dflash_deploy.measure.live import Numbers, Reading, numbers, reading
 from dflash_deploy.measure.metrics import read_metrics
@@ -27,9 +28,13 @@ PATIENCE = 2.0
 AT_ONCE = 16
 
 
+Server = state.Record | BoxedServer
+"""A process of ours, or a container."""
+
+
 @dataclass(frozen=True)
 class Seen:
-    record: state.Record
+    record: Server
     state: str
     numbers: Numbers
 
@@ -43,17 +48,26 @@ class _Kept:
     asked: float = float("-inf")
 
 
-def glance(engines: Mapping[str, Engine], records: Sequence[state.Record]) -> list[Seen]:
+def glance(
+    engines: Mapping[str, Engine], records: Sequence[Server], patience: float = HEALTH_TIMEOUT
+) -> list[Seen]:
     """One look at each server, and what it counted since it started."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(_glance, repeat(engines), records))
+        return list(pool.map(_glance, repeat(engines), records, repeat(patience)))
 
 
-def _glance(engines: Mapping[str, Engine], record: state.Record) -> Seen:
+def condition(engine: Engine, record: Server, patience: float = HEALTH_TIMEOUT) -> str:
+    told = signs(engine, record.version)
+    if isinstance(record, BoxedServer):
+        return containers.condition(record, told, patience)
+    return servers.condition(record, told, patience)
+
+
+def _glance(engines: Mapping[str, Engine], record: Server, patience: float) -> Seen:
     engine = engines[record.engine]
     found = None if record.ended else _read(engine, record)
     counted = numbers(found) if found else Numbers()
-    words = condition(record, signs(engine, record.version))
+    words = condition(engine, record, patience)
     return Seen(record, _with_speculation(words, record, counted), counted)
 
 
@@ -64,19 +78,19 @@ class Watch:
         self._engines = engines
         self._kept: dict[str, _Kept] = {}
 
-    def look(self, records: Sequence[state.Record]) -> list[Seen]:
+    def look(self, records: Sequence[Server]) -> list[Seen]:
         """Servers may come and go between two looks."""
         self._kept = {r.launch_id: self._kept.get(r.launch_id) or _Kept() for r in records}
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._look, records))
 
-    def _look(self, record: state.Record) -> Seen:
+    def _look(self, record: Server) -> Seen:
         kept, engine = self._kept[record.launch_id], self._engines[record.engine]
         found = None if record.ended else _read(engine, record)
         now = time.monotonic()
         # SGLang generates a token to say that it is healthy: one that counts is asked less often
         if found is None or kept.state != "ready" or now - kept.asked > WINDOW:
-            kept.state, kept.asked = condition(record, signs(engine, record.version)), now
+            kept.state, kept.asked = condition(engine, record), now
         if found is None:
             kept.readings.clear()
             return Seen(record, kept.state, Numbers())
@@ -87,7 +101,7 @@ class Watch:
         return Seen(record, _with_speculation(kept.state, record, counted), counted)
 
 
-def _read(engine: Engine, record: state.Record) -> Reading | None:
+def _read(engine: Engine, record: Server) -> Reading | None:
     at = Endpoint(record.base_url, record.served_names[0], record.engine, record.version)
     try:
         text = read_metrics(at, timeout=PATIENCE)
@@ -97,7 +111,7 @@ def _read(engine: Engine, record: state.Record) -> Reading | None:
         return None
 
 
-def _with_speculation(words: str, record: state.Record, counted: Numbers) -> str:
+def _with_speculation(words: str, record: Server, counted: Numbers) -> str:
     """A server whose draft does nothing is healthy in every other way."""
     if words != "ready":
         return words

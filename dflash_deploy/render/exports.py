@@ -9,11 +9,6 @@ from dataclasses import dataclass, replace
 from dflash_deploy.container import HUB_TOKEN, check_carried, container, folders, inside
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import DoesNotFit, Unsupported
-from dflash_deploy.plan import Plan
-from dflash_deploy.render import compose, docker, engine_config, k8s, k8s_many, slurm, systemd
-from dflash_deploy.render.router import router
-from dflash_deploy.service import service_name
-from dflash_deploy.errors import Unsupported
 from dflash_deploy.metric_names import metric_names
 from dflash_deploy.plan import Plan
 from dflash_deploy.render import (
@@ -22,12 +17,13 @@ from dflash_deploy.render import (
     engine_config,
     grafana,
     k8s,
+    k8s_many,
     prometheus,
     slurm,
     systemd,
 )
-from dflash_deploy.render.container import HUB_TOKEN, container, folders
-from dflash_deploy.render.service import service_name
+from dflash_deploy.render.router import router
+from dflash_deploy.service import service_name
 
 
 @dataclass(frozen=True)
@@ -42,24 +38,12 @@ def export(form: str, plan: Plan, engine: Engine, user: str, replicas: int = 1) 
 
     Raises Unsupported where the form cannot carry what the plan needs.
     """
+    if form in WATCHING:
+        return WATCHING[form](plan, engine, user)
     check_carried(plan)
     check_form(form, plan, replicas)
     if replicas > 1:
         return REPLICATED[form](plan, engine, user, replicas)
-    if form in WATCHING:
-        return WATCHING[form](plan, engine, user)
-    if plan.engine == "transformers":
-        raise Unsupported(
-            "the embedded engine is this program's own: there is no image or environment of it",
-            hint=f"--engine vllm, or dflash serve {plan.served_names[-1]}",
-        )
-    for secret in plan.secrets:
-        if not secret.env:
-            # never written down as a server that asks for no key
-            raise Unsupported(
-                "SGLang takes its API key in argv or a file alone, and an export holds no key",
-                hint=f"env -u {secret.taken_from} dflash plan ..., and a proxy that asks for it",
-            )
     return EXPORTS[form](plan, engine, user)
 
 

@@ -80,10 +80,8 @@ def metrics(state: Server) -> str:
         family("vllm:generation_tokens", "counter", *_shared(state.tokens, first, second)),
         histogram("vllm:time_to_first_token_seconds", first, TTFT, state.answers),
         histogram("vllm:request_time_per_output_token_seconds", first, TPOT, state.answers),
+        family("vllm:prefix_cache_hits", "counter", (first, state.cached)),
     ]
-    name = "vllm:prefix_cache_hits_total"
-    lines += [f"# HELP {name} Cached tokens.", f"# TYPE {name} counter"]
-    lines.append(f'{name}{{engine="0",{label}}} {float(state.cached)}')
     if state.block_size is None:
         return "".join(families)
     per_draft = state.block_size - 1

@@ -418,6 +418,8 @@ def test_a_node_must_know_which_it_is(dflash, words, hint):
         "serve", "gpt-oss-20b", "--engine", "vllm", "--nodes", "2", "--gpu", "H100", *words
     )
     assert (slip.code, hint in slip.err) == (2, True)
+
+
 @pytest.mark.parametrize("words", [("--restart", "3"), ("--no-wait",)])
 def test_some_options_are_for_detached_servers(dflash, words):
     ended = dflash.run("serve", "gpt-oss-20b", *words)
