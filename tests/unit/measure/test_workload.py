@@ -143,8 +143,9 @@ def test_a_kept_file_that_was_damaged_is_named(hub: Hub, tmp_path: Path) -> None
 
 
 def _parquet(rows: list[dict[str, str]]) -> bytes:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+    from pyarrow import parquet
+
     stream = BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
     return stream.getvalue()
