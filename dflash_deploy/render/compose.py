@@ -10,6 +10,8 @@ from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
 from dflash_deploy.render.documents import dump, literal
 from dflash_deploy.render.router import Router
 
+SCRATCH = "/tmp:exec,mode=1777"  # noqa: S108 - the container's own; what is compiled is loaded there
+
 
 def render(box: Container, user: str) -> str:
     """YAML. `user` is UID:GID: whose caches are mounted."""
@@ -60,6 +62,9 @@ def _service(box: Container, user: str) -> dict[str, Any]:
         "environment": dict(_environment(box)),
         "volumes": list(_volumes(box)),
         "ipc": "host",
+        # `user` could write to nothing else: what engines keep is in the two folders
+        "read_only": True,
+        "tmpfs": [SCRATCH],
         "security_opt": ["no-new-privileges:true"],
         "cap_drop": ["ALL"],
         "healthcheck": {

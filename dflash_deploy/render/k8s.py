@@ -94,6 +94,7 @@ def pod(plan: Plan, box: Container) -> dict[str, Any]:
         "volumes": [
             {"name": "cache", "persistentVolumeClaim": {"claimName": box.name}},
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
+            {"name": "tmp", "emptyDir": {}},
         ],
     }
 
@@ -110,6 +111,7 @@ def _server(plan: Plan, box: Container) -> dict[str, Any]:
         "resources": {"limits": {_resource(plan): box.gpus}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
         "startupProbe": {**check, "periodSeconds": EVERY, "failureThreshold": tries},
@@ -119,6 +121,7 @@ def _server(plan: Plan, box: Container) -> dict[str, Any]:
             {"name": "cache", "mountPath": HUB, "subPath": "huggingface"},
             {"name": "cache", "mountPath": HOME, "subPath": box.compiled},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
         ],
     }
 

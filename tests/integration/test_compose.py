@@ -62,6 +62,15 @@ def test_it_comes_up_answers_and_goes(docker_engine, bare, compose, tmp_path, en
     assert sorted(mount["Destination"] for mount in seen["Mounts"]) == sorted(
         volume["target"] for volume in service["volumes"]
     )
+    assert not _wrote(container, "/usr/local/bin/other")
+    assert all(_wrote(container, f"{folder}/x") for folder in ("/cache/engine", "/tmp"))
+    # what is compiled in the scratch folder can be run there
+    words = "echo 'exit 0' > /tmp/made && chmod +x /tmp/made && /tmp/made"
+    assert container.exec_run(["sh", "-c", words]).exit_code == 0
+
+
+def _wrote(container, path: str) -> bool:
+    return container.exec_run(["sh", "-c", f"echo x > {path}"]).exit_code == 0
 
 
 def _make(volumes: list[dict], env: dict[str, str]) -> None:
