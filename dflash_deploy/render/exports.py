@@ -113,10 +113,12 @@ def _kubectl(plan: Plan) -> str:
 
 def _systemd(plan: Plan, _engine: Engine, _user: str) -> Export:
     name = service_name(plan)
+    secrets = f"~/.config/dflash/{name}.env"
     use = (
-        f"cp FILE ~/.config/systemd/user/{name}.service && systemctl --user daemon-reload"
+        f"mkdir -p ~/.config/dflash && touch {secrets} && chmod 600 {secrets}"
+        f" && cp FILE ~/.config/systemd/user/{name}.service && systemctl --user daemon-reload"
         f" && systemctl --user enable --now {name};"
-        f" ~/.config/dflash/{name}.env, mode 600, holds {_names(plan)}, NAME=VALUE a line"
+        f" {secrets} holds {_names(plan)}, NAME=VALUE a line"
     )
     return Export(systemd.render(plan), use)
 

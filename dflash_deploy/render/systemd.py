@@ -31,6 +31,7 @@ def _service(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "Environment", _quoted(f"{name}={value}")
     # with a key, a start without the file fails: the server would be open to all
     yield "EnvironmentFile", ("" if plan.secrets else "-") + secret_file(plan)
+    yield "ExecStartPre", " ".join(["/bin/sh", "-c", _quoted(_refusal(plan), specifiers=True)])
     # systemd looks for programs in its own path: env looks in the one above
     yield "ExecStart", " ".join(["/usr/bin/env", *map(word, plan.argv)])
     yield "ExecStartPost", " ".join(["/bin/sh", "-c", word(_wait(plan))])
@@ -48,6 +49,14 @@ def _install() -> Iterator[tuple[str, str]]:
 def secret_file(plan: Plan) -> str:
     """`%E` is the user's configuration folder."""
     return f"%E/dflash/{service_name(plan)}.env"
+
+
+def _refusal(plan: Plan) -> str:
+    """Stops a start whose secrets others on the machine can read, and says what mends it."""
+    file = f"'{secret_file(plan)}'"
+    read_by_others = f'"$$(find -L {file} -perm /077 2>/dev/null)"'
+    said = f'echo "others can read the secrets: chmod 600 "{file} >&2'
+    return f"test -z {read_by_others} || {{ {said}; exit 1; }}"
 
 
 def _path(plan: Plan) -> str:

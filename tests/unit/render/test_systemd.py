@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+
+import pytest
+
 from dflash_deploy.service import start_seconds
 from tests.unit.render.exported import odd, planned, systemd_lines, systemd_words, text, with_key
 
@@ -12,6 +16,21 @@ def test_the_secrets_file_is_needed_once_there_is_a_key():
     file = "%E/dflash/dflash-gpt-oss-20b.env"
     assert systemd_lines(text("systemd", PLAN), "EnvironmentFile") == [f"-{file}"]
     assert systemd_lines(text("systemd", with_key(PLAN)), "EnvironmentFile") == [file]
+
+
+@pytest.mark.parametrize(("mode", "starts"), [(0o600, True), (0o644, False), (None, True)])
+def test_secrets_that_others_can_read_stop_the_start(mode, starts, tmp_path):
+    file = tmp_path / "a b" / "dflash" / "dflash-gpt-oss-20b.env"
+    if mode is not None:
+        file.parent.mkdir(parents=True)
+        file.touch()
+        file.chmod(mode)
+    (line,) = systemd_lines(text("systemd", PLAN), "ExecStartPre")
+    words = systemd_words(line.replace("%E", str(tmp_path / "a b")))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is starts
+    said = "" if starts else f"others can read the secrets: chmod 600 {file}\n"
+    assert done.stderr == said
 
 
 def test_a_start_ends_when_the_server_answers_and_has_the_time_for_it():
