@@ -73,11 +73,20 @@ def environment(engine: str, version: str) -> EngineEnv:
     here = (platform.machine(), platform.python_version(), sys.base_prefix)
     shared = _made(_name("environment", *pins(), *here), _install)
     unpack = partial(_unpack, engine=engine, version=version)
-    sources = _made(_name(f"{engine}-{version}", *LEFT_OUT), unpack)
+    sources = _made(_sources(engine, version), unpack)
     env = {**QUIET, **OF_ENGINE[engine], "PYTHONPATH": str(sources)}
     if engine == "vllm":  # what it learns of each model class; half of a first check's time
         env["VLLM_CACHE_ROOT"] = str(cache() / f"learned-{engine}-{version}")
     return EngineEnv(shared / "bin" / "python", env, sources)
+
+
+def at_hand(engine: str, version: str) -> bool:
+    """Whether the release's source was unpacked before."""
+    return (cache() / _sources(engine, version)).is_dir()
+
+
+def _sources(engine: str, version: str) -> str:
+    return _name(f"{engine}-{version}", *LEFT_OUT)
 
 
 def pins() -> list[str]:

@@ -35,12 +35,17 @@ def judge(case: Case, parse: Callable[[], Any], resolve: Callable[[Any], Any]) -
     except SystemExit:
         verdict["message"] = "\n".join(said.getvalue().strip().splitlines()[-1:])
     except Exception as error:
-        verdict["message"] = f"{type(error).__name__}: {error}"
+        verdict["message"] = f"{type(error).__name__}: {str(error) or last_line(error)}"
         verdict["where"] = traceback.format_exc()[-2000:]
     finally:
         os.environ.clear()
         os.environ.update(before)
     return verdict
+
+
+def last_line(error: Exception) -> str:
+    """The line that raised: of an assertion without words, all there is to read."""
+    return str(traceback.extract_tb(error.__traceback__)[-1].line)
 
 
 def answer(make: Callable[[], Callable[[Case], Case]]) -> None:

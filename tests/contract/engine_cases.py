@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import pytest
 from pins import pins
 
 from dflash_deploy.choose import highest_floor
@@ -43,6 +44,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"context": 131072},
 )
 ENGINES: tuple[EngineName, ...] = ("vllm", "sglang")
+TIMEOUT = pytest.mark.timeout(1800)
+"""For a test that may have to fetch an engine, and torch, before it judges."""
 OF_ITS_TIME = {
     ("vllm", "0.26.0"): (
         "transformers==5.14.1", "tokenizers==0.22.2", "huggingface-hub==1.33.0",
@@ -71,6 +74,8 @@ RELEASES = (
     Release("sglang", "0.5.17"),
 )
 """The newest, and the newest that runs on torch 2.11, where many installations are held."""
+Judged = tuple[Release, dict[str, dict[str, Any]]]
+"""A release, and its verdicts by the id of what was judged."""
 
 
 @dataclass(frozen=True)
@@ -201,16 +206,25 @@ def on_disk_sglang(argv: Iterable[str], target: str, draft: str) -> Iterator[str
             yield word
 
 
-def judge(release: Release, messages: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The release's own verdict on each case, by id; one process for all of them."""
-    tools = ROOT / "tools"
+def fetch(release: Release) -> tuple[Any, list[str]]:
+    """The release's environment, built where it is missing, and its path of packages."""
     made = engine_env().environment(release.engine, release.version)
-    path = [*older_packages(release), made.env["PYTHONPATH"]]
+    return made, [*older_packages(release), made.env["PYTHONPATH"]]
+
+
+def judge(
+    release: Release, messages: Iterable[dict[str, Any]], within_s: float | None = None
+) -> dict[str, dict[str, Any]]:
+    """The release's own verdict on each case, by id; one process for all of them.
+
+    Raises subprocess.TimeoutExpired where they take longer, fetching the release apart.
+    """
+    made, path = fetch(release)
     done = subprocess.run(
-        [str(made.python), str(tools / f"check_{release.engine}.py")],
+        [str(made.python), str(ROOT / "tools" / f"check_{release.engine}.py")],
         input="".join(json.dumps(message) + "\n" for message in messages),
         env=os.environ | made.env | {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=within_s,
     )  # fmt: skip
     verdicts = {verdict["id"]: verdict for verdict in map(json.loads, done.stdout.splitlines())}
     if done.returncode or not verdicts:

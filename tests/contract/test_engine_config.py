@@ -19,9 +19,9 @@ from dflash_deploy.hardware import parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.render import engine_config
 from dflash_deploy.request import Request
-from tests.contract.engine_cases import REGISTRY, RELEASES, ROOT, Release, engine_env
+from tests.contract.engine_cases import REGISTRY, RELEASES, ROOT, TIMEOUT, Release, engine_env
 
-pytestmark = pytest.mark.timeout(1200)  # the first run fetches the engines and torch
+pytestmark = TIMEOUT
 PAIRS = (("gpt-oss-20b", "H100"), ("gemma-4-31b", "A100:2"), ("qwen3.5-4b", "L4"))
 READ = {
     # as `vllm serve` reads it: the file is merged in before the sub-command's own parser runs

@@ -18,6 +18,7 @@ from tests.contract.engine_cases import (
     REGISTRY,
     RELEASES,
     ROOT,
+    TIMEOUT,
     Case,
     Release,
     as_case,
@@ -26,7 +27,7 @@ from tests.contract.engine_cases import (
     judge,
 )
 
-pytestmark = pytest.mark.timeout(1200)  # the first run fetches the engines and torch
+pytestmark = TIMEOUT
 VLLM, OLDER_VLLM, SGLANG, _ = RELEASES
 ROPE = {
     "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768,
@@ -86,7 +87,9 @@ for override in ({"rope_parameters": rope}, {"text_config": {"rope_parameters": 
 
 
 def test_sglang_has_no_config_of_a_draft_with_an_override_of_text_config() -> None:
-    """It makes one with the target's override when it loads the draft (managers/tp_worker.py)."""
+    """`text-config-override`: it makes one with the target's override when it loads the draft
+    (managers/tp_worker.py).
+    """
     made = engine_env().environment(SGLANG.engine, SGLANG.version)
     path = f"{ROOT / 'tools'}{os.pathsep}{made.env['PYTHONPATH']}"
     draft = str(folder("z-lab/Qwen3.5-27B-DFlash", "sglang"))

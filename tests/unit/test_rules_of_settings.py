@@ -195,7 +195,13 @@ def test_copies_of_the_attention_divide_the_ranks(registry, settings, ranks, wro
         ({"draft_window": ("-5",)}, None, "draft-window", True),
         ({"draft_window": ("4096",)}, None, "draft-window", False),
         ({"--device": ("cpu",)}, None, "on-a-cpu", True),
-        ({"--attn-cp-size": ("2",)}, None, "dp-attention-context-parallel", True),
+        ({"--attn-cp-size": ("2",)}, None, "dp-attention-context-parallel", False),
+        (
+            {"--attn-cp-size": ("2",), "dp_attention": ()},
+            None,
+            "dp-attention-context-parallel",
+            True,
+        ),
         ({"recurrent_state_cache": ("no_buffer",)}, None, "hybrid-no-buffer", True),
         (
             {"recurrent_state_cache": ("no_buffer",), "no_prefix_caching": ()},
@@ -225,3 +231,26 @@ def test_what_is_said_of_the_draft_without_an_error_is_warned_of(
     settings = {flag: ("fp8",)}
     assert rule in ids(situation(registry, engine, version, settings=settings), "warn")
     assert rule not in ids(situation(registry, engine, version))
+
+
+@pytest.mark.parametrize(
+    ("engine", "given"),
+    [
+        ("vllm", {"settings": {"--logits-processors": ("a:B",)}}),
+        ("sglang", {"settings": {"attention_backend": ("fa4",)}, "architecture": "blackwell-rtx"}),
+        ("sglang", {"settings": {"dp_attention": ()}}),
+        ("sglang", {"settings": {"--attn-cp-size": ("2",)}}),
+    ],
+)
+def test_what_the_newest_release_has_learnt(registry, engine, given) -> None:
+    assert (
+        refused(registry, engine, registry.engines[engine].releases[-1].version, **given) == set()
+    )
+
+
+def test_gemma_on_ampere_with_fp8_of_the_drafts_own(registry) -> None:
+    """The target is what triton_attn is forced on; the draft's cache may be read by another."""
+    at = {"target": GEMMA, "architecture": "ampere"}
+    assert "gemma-fp8-ampere" in refused(registry, kv_dtype="fp8", **at)
+    own = {"draft_kv_dtype": ("fp8",)}
+    assert "gemma-fp8-ampere" not in refused(registry, settings=own, **at)
