@@ -143,11 +143,11 @@ def test_a_kept_file_that_was_damaged_is_named(hub: Hub, tmp_path: Path) -> None
 
 
 def _parquet(rows: list[dict[str, str]]) -> bytes:
-    import pyarrow
+    import pyarrow as pa
     from pyarrow import parquet
 
     stream = BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
+    parquet.write_table(pa.Table.from_pylist(rows), stream)
     return stream.getvalue()
 
 
