@@ -36,6 +36,11 @@ class Side:
     """Called when requests failed: raises what became of the server, if it is gone."""
 
 
+def enough_for(load: Load) -> int:
+    """Requests of a run where nobody says how many."""
+    return max(FEWEST, 2 * (load.concurrency or 0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Course:
     """What every arm goes through."""
@@ -48,6 +53,9 @@ class Course:
     style: Style
     patience: float = PATIENCE
     """Seconds a request may take."""
+    rank: int = 0
+    ranks: int = 1
+    """Of so many processes this one sends its share of the requests."""
 
     def turns(self, arms: Sequence[Arm], report: Report) -> list[Turn]:
         """What is still to be measured of these."""
@@ -55,17 +63,19 @@ class Course:
         return list(turns(arms, self.loads, names, self.repeats, report.cells))
 
     def requests_at(self, load: Load) -> int:
-        return self.requests or max(FEWEST, 2 * (load.concurrency or 0))
+        """That this process sends."""
+        every = self.requests or enough_for(load)
+        return len(range(self.rank, every, self.ranks))
 
 
 class Telling(Protocol):
     """Who watches: told of every run and every answer."""
 
-    def begin(self, turn: Turn, requests: int) -> None: ...
+    def begin(self, turn: Turn, /) -> None: ...
 
-    def answered(self, answer: Answer) -> None: ...
+    def answered(self, answer: Answer, /) -> None: ...
 
-    def end(self, turn: Turn, run: Run) -> None: ...
+    def end(self, turn: Turn, run: Run, /) -> None: ...
 
 
 def measure(
@@ -86,8 +96,8 @@ def measure(
     for side in sides:
         warm_up(side, course)
     for turn in course.turns([side.arm for side in sides], report):
-        side, requests = by_name[turn.arm], course.requests_at(turn.load)
-        telling.begin(turn, requests)
+        side = by_name[turn.arm]
+        telling.begin(turn)
         team.gather(Sample(answers=(), seconds=0))  # all begin together
         sample = run_turn(side, course, turn, telling.answered)
         run = run_of(merged(team.gather(sample)))

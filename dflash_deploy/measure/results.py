@@ -87,8 +87,8 @@ def resumed(old: Report, new: Report, path: Path) -> Report:
             detail="\n".join(wrong[1:]) or None,
             hint="the options it was begun with, or a new file without --resume",
         )
-    names = {arm.name for arm in new.arms}
-    arms = (*new.arms, *(arm for arm in old.arms if arm.name not in names))
+    known = {arm.name: arm for arm in old.arms}
+    arms = (*(known.pop(arm.name, arm) for arm in new.arms), *known.values())
     return msgspec.structs.replace(new, date=old.date, arms=arms, cells=old.cells)
 
 

@@ -24,8 +24,8 @@ class Watching:
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def begin(self, turn, requests):
-        self.said.append(f"{turn.arm} {turn.load} {requests}")
+    def begin(self, turn):
+        self.said.append(f"{turn.arm} {turn.load}")
 
     def answered(self, answer):
         self.said.append(".")
@@ -56,7 +56,7 @@ def test_two_servers_side_by_side_go_through_every_cell(serve: Serve) -> None:
     assert run.output_tokens == 4 * 64
     assert run.cached_tokens == 0  # no prompt was sent twice to a server
     assert cells["plain", "c=4"].runs[0].speculation is None
-    assert watching.said[:6] == ["plain c=1 4", ".", ".", ".", ".", "end 4"]
+    assert watching.said[:6] == ["plain c=1", ".", ".", ".", ".", "end 4"]
 
 
 def test_what_is_there_is_not_measured_again(serve: Serve) -> None:
