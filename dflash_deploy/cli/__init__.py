@@ -11,6 +11,7 @@ import typer
 
 from dflash_deploy.cli import (
     _output,
+    bench,
     chat,
     doctor,
     engine,
@@ -51,6 +52,7 @@ app.command("stop")(stop.stop)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("chat")(chat.chat)
+app.command("bench")(bench.bench)
 app.add_typer(engine.app, name="engine")
 app.add_typer(registry.app, name="registry")
 

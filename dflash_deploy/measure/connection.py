@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from dflash_deploy.errors import DFlashError, LaunchError, UsageError
 from dflash_deploy.plan import Endpoint
+from dflash_deploy.schema import EngineName
 
 if TYPE_CHECKING:
     import httpx
@@ -133,3 +134,20 @@ def served_models(endpoint: Endpoint) -> list[str]:
             f"{endpoint.base_url} is no OpenAI-compatible server",
             hint="dflash chat http://localhost:8000",
         ) from error
+
+
+def identity(endpoint: Endpoint) -> tuple[EngineName, str | None]:
+    """Which engine answers and its release: each has a path of its own that says so."""
+    import httpx
+
+    paths: dict[str, EngineName] = {"/server_info": "sglang", "/version": "vllm"}
+    try:
+        with connect(endpoint, read_timeout=CONNECT_TIMEOUT) as client:
+            for path, engine in paths.items():
+                answer = client.get(path)
+                if answer.status_code == httpx.codes.OK:
+                    with suppress(ValueError, KeyError, TypeError):
+                        return engine, str(answer.json()["version"])
+    except httpx.HTTPError as error:
+        raise unreachable(endpoint, error) from error
+    return "vllm", None

@@ -32,6 +32,7 @@ FLAGS = (
     Flag("--reasoning-parser"), Flag("--tool-call-parser"), Flag("--enable-metrics", "0"),
     Flag("--trust-remote-code", "0"), Flag("--page-size"), Flag("--chunked-prefill-size"),
     Flag("--mamba-ssm-dtype"), Flag("--dtype"), Flag("--disable-radix-cache", "0"),
+    Flag("--load-format"), Flag("--speculative-num-steps"), Flag("--speculative-eagle-topk"),
 )  # fmt: skip
 
 

@@ -1,0 +1,210 @@
+"""The servers that a benchmark measures: started for it one after another, or there already."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from dflash_deploy.cli import _output
+from dflash_deploy.cli._bench_setup import Asked, heaviest, others, whole_numbers
+from dflash_deploy.cli._planning import planned
+from dflash_deploy.cli._running import ended_meanwhile, prepared, ready
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.launch.endings import died
+from dflash_deploy.launch.process import EngineProcess, start
+from dflash_deploy.launch.signs import Signs
+from dflash_deploy.measure.arms import dflash_arm, other_arm, plain_arm
+from dflash_deploy.measure.bench import Side
+from dflash_deploy.measure.connection import served_models
+from dflash_deploy.measure.report import Arm, Load
+from dflash_deploy.measure.synthetic import made_up
+from dflash_deploy.plan import Endpoint, Plan
+from dflash_deploy.registry import Registry
+
+PLAINLY = {"speculative": False}
+"""What the embedded server is asked for an answer without its draft."""
+
+
+class Servers(Protocol):
+    """Servers that run side by side while their arms are measured."""
+
+    @property
+    def arms(self) -> tuple[Arm, ...]: ...
+
+    def opened(self) -> Any:
+        """A context manager: the sides, while their servers run."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """All that takes part."""
+
+    servers: tuple[Servers, ...]
+    draft: str | None
+    version: str | None
+    hardware: Hardware
+
+
+@dataclass(frozen=True)
+class Started:
+    """One server that is started for its arms, and ends with them."""
+
+    arms: tuple[Arm, ...]
+    plan: Plan
+    executable: Path
+    signs: Signs
+    timeout: float | None
+    extras: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Said with each request, by arm."""
+
+    @contextmanager
+    def opened(self) -> Iterator[list[Side]]:
+        _output.note(f"{', '.join(arm.name for arm in self.arms)}: starting the server")
+        began = time.monotonic()
+        with start(self.plan, executable=self.executable, output=None, signs=self.signs) as process:
+            endpoint = ready(self.plan, process, gate="off", timeout=self.timeout, alone=True)
+            took = round(time.monotonic() - began, 1)
+            with ended_meanwhile(process, "while it was measured"):
+                yield [
+                    Side(msgspec.structs.replace(arm, ready_seconds=took), endpoint,
+                         self.extras.get(arm.name, {}), still_running(process))
+                    for arm in self.arms
+                ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class There:
+    """Servers that somebody else started."""
+
+    sides: tuple[Side, ...]
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        return tuple(side.arm for side in self.sides)
+
+    @contextmanager
+    def opened(self) -> Iterator[list[Side]]:
+        yield list(self.sides)
+
+
+def still_running(process: EngineProcess) -> Callable[[], None]:
+    def check() -> None:
+        with suppress(subprocess.TimeoutExpired):
+            # connections break a moment before the process is gone
+            code = process.wait(1)
+            raise died(
+                process.engine, code, process.tail, "while it was measured", process.signs
+            )  # fmt: skip
+
+    return check
+
+
+def to_start(registry: Registry, asked: Asked, loads: tuple[Load, ...]) -> Field:
+    """Plan every arm before the first is started, fetch what is needed, and say what starts.
+
+    Without --block-sizes: the blocks that the registry takes for these loads.
+    """
+    blocks = whole_numbers("--block-sizes", asked.block_sizes)
+    wanted = replace(asked.wanted, concurrency=heaviest(loads))
+    made = prepared(replace(wanted, block_size=blocks[0] if blocks else None), asked.engine_env)
+    known = replace(wanted, engine_version=made.plan.version)
+    path = made.plan.target.path
+    if path:
+        known = replace(known, weights=made.plan.target.name)
+
+    def plan(**changes: Any) -> Plan:
+        return planned(registry, replace(known, **changes), target_path=path)
+
+    if not blocks:
+        alike = [plan(concurrency=load.concurrency).block_size for load in loads]
+        blocks = tuple(sorted({made.plan.block_size, *alike}, reverse=True))
+    plans = [plan(block_size=block) for block in blocks]
+    rates = _rates(registry, asked, plans)
+    dflash = [dflash_arm(each, rates.get(each.block_size, ())) for each in plans]
+    servers = _embedded(dflash) if made.plan.engine == "transformers" else _engines(plans, dflash)
+    more: list[Start] = [
+        ((arm,), each, {}) for arm, each in (other_arm(plans[0], o) for o in others(asked))
+    ]
+    return Field(
+        tuple(
+            Started(arms, each, made.executable, made.signs, asked.timeout, extras)
+            for arms, each, extras in [*servers, *more]
+        ),
+        made.plan.draft.id, made.plan.version, made.plan.hardware,
+    )  # fmt: skip
+
+
+Start = tuple[tuple[Arm, ...], Plan, dict[str, dict[str, Any]]]
+
+
+def _engines(plans: list[Plan], dflash: list[tuple[Arm, Plan]]) -> list[Start]:
+    """A server an arm: what a draft takes of the memory and the graphs is part of its cost."""
+    plain, bare = plain_arm(plans[0])
+    return [((plain,), bare, {}), *(((arm,), each, {}) for arm, each in dflash)]
+
+
+def _embedded(dflash: list[tuple[Arm, Plan]]) -> list[Start]:
+    """The embedded server decodes plainly on request: one start, and arms that take turns."""
+    (first, plan), *rest = dflash
+    plain = Arm(name="plain", method="plain", argv=plan.argv, env=plan.env)
+    together: Start = ((plain, first), plan, {"plain": PLAINLY})
+    return [together, *(((arm,), each, {}) for arm, each in rest)]
+
+
+def _rates(
+    registry: Registry, asked: Asked, plans: list[Plan]
+) -> dict[int, tuple[float, ...]]:  # fmt: skip
+    if asked.synthetic is None:
+        return {}
+    entry = registry.find(asked.wanted.model)
+    blocks = [plan.block_size for plan in plans]
+    return made_up(asked.synthetic, blocks, entry.model, entry.draft(plans[0].draft.id))
+
+
+def there(asked: Asked, url: str, cards: Hardware) -> Field:
+    """The servers at --url and --baseline-url, side by side."""
+    blocks = whole_numbers("--block-sizes", asked.block_sizes)
+    block = blocks[0] if blocks else None
+    endpoint, version = endpoint_at(url, asked)
+    dflash = Arm(
+        name=f"dflash-{block}" if block else "dflash", method="dflash", block_size=block,
+        url=without_password(url),
+    )  # fmt: skip
+    sides = [_side(dflash, endpoint)]
+    if asked.baseline_url:
+        plain = Arm(name="plain", method="plain", url=without_password(asked.baseline_url))
+        sides.insert(0, _side(plain, endpoint_at(asked.baseline_url, asked)[0]))
+    return Field((There(tuple(sides)),), None, version, cards)
+
+
+def _side(arm: Arm, endpoint: Endpoint) -> Side:
+    def check() -> None:
+        served_models(endpoint)
+
+    return Side(arm, endpoint, check=check)
+
+
+def endpoint_at(url: str, asked: Asked) -> tuple[Endpoint, str | None]:
+    """What answers there: its engine and release, as it says itself. Raises LaunchError."""
+    from dflash_deploy.cli._options import api_key_env
+    from dflash_deploy.measure.connection import identity
+
+    base = url.rstrip("/").removesuffix("/v1")
+    unnamed = Endpoint(base, "", "vllm", None, api_key_env())
+    model = served_models(unnamed)[0]
+    said, version = identity(unnamed)
+    engine = asked.wanted.engine.value if asked.wanted.engine else said
+    return Endpoint(base, model, engine, version, unnamed.api_key_env), version
+
+
+def without_password(url: str) -> str:
+    """A report is meant to be shown."""
+    return re.sub(r"(?<=://)[^/@\s]*@", "", url)

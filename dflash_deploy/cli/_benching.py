@@ -1,0 +1,186 @@
+"""From the options of `dflash bench` to its report: servers in turn, the file after every run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from dflash_deploy import hardware
+from dflash_deploy.cli import _bench_table, _output
+from dflash_deploy.cli._bench_progress import Watched
+from dflash_deploy.cli._bench_servers import Field, there, to_start, without_password
+from dflash_deploy.cli._bench_setup import Asked, course, engine_of
+from dflash_deploy.errors import DFlashError, Interrupted, UsageError
+from dflash_deploy.hardware import Hardware
+from dflash_deploy.measure import results
+from dflash_deploy.measure.bench import Course, measure
+from dflash_deploy.measure.machine import this_machine
+from dflash_deploy.measure.pays import verdict
+from dflash_deploy.measure.record import published_for
+from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.team import Team, ranks, team
+from dflash_deploy.registry import Registry, load
+from dflash_deploy.schema import EngineName
+
+
+def bench(asked: Asked) -> None:
+    """Alone, or as one of the processes of a `torchrun`, of which the first one speaks."""
+    rank, count = ranks()
+    registry = load(asked.wanted.registry)
+    if count > 1 and (engine_of(registry, asked) != "transformers" or asked.url):
+        raise UsageError(
+            "torchrun shares the prompts of the embedded engine alone",
+            hint="dflash bench MODEL, without torchrun: the engine uses all cards itself",
+        )
+    with ExitStack() as stack:
+        if rank:
+            stack.enter_context(redirect_stdout(None))
+            stack.enter_context(redirect_stderr(None))
+        _bench(registry, _share(asked, rank, count), stack.enter_context(team()))
+
+
+def _share(asked: Asked, rank: int, count: int) -> Asked:
+    """A port and a part of the cores for each process."""
+    if count == 1:
+        return asked
+    import os
+
+    threads = str(max(1, len(os.sched_getaffinity(0)) // count))
+    wanted = replace(
+        asked.wanted, port=(asked.wanted.port or 8000) + rank,
+        engine_args=("--threads", threads, *asked.wanted.engine_args),
+    )  # fmt: skip
+    return replace(asked, wanted=wanted)
+
+
+def _bench(registry: Registry, asked: Asked, members: Team) -> None:
+    engine = engine_of(registry, asked)
+    path = asked.output or asked.resume or default_path(registry.find(asked.wanted.model).name)
+    results.check_writable(path)
+    taken_up = results.read(asked.resume) if asked.resume else None
+    planned = course(registry, asked, engine, members.rank, members.ranks)
+    found = takes_part(registry, asked, planned)
+    report = begun(registry, asked, found, planned, engine)
+    if taken_up and asked.resume:
+        report = results.resumed(taken_up, report, asked.resume)
+    run = Runner(found, planned, path if members.rank == 0 else None, members)
+    try:
+        report = run.all(report)
+    except KeyboardInterrupt:
+        _told(run.report, registry, asked)
+        raise Interrupted(
+            f"interrupted: {run.measured} runs are in {path}", hint=_again(path)
+        ) from None
+    except DFlashError:
+        if run.measured:
+            _output.note(f"{run.measured} runs are in {path}; {_again(path)} goes on")
+        raise
+    report = msgspec.structs.replace(report, complete=True)
+    report = msgspec.structs.replace(report, verdict=_verdict(report, registry))
+    run.keep(report)
+    _told(report, registry, asked)
+    _output.note(f"the whole report: {path}")
+
+
+def takes_part(registry: Registry, asked: Asked, planned: Course) -> Field:
+    if asked.url:
+        return there(asked, asked.url, hardware.probe(registry.gpus))
+    if asked.baseline_url:
+        raise UsageError("--baseline-url needs --url, the server to compare with it")
+    return to_start(registry, asked, planned.loads)
+
+
+class Runner:
+    """Opens servers, measures, and keeps the report as it grows."""
+
+    def __init__(self, found: Field, planned: Course, path: Path | None, members: Team) -> None:
+        self.found, self.planned, self.path, self.members = found, planned, path, members
+        self.report: Report | None = None
+
+    @property
+    def measured(self) -> int:
+        cells = self.report.cells if self.report else ()
+        return sum(len(cell.runs) for cell in cells)
+
+    def keep(self, report: Report) -> None:
+        self.report = report
+        if self.path:
+            results.save(report, self.path)
+
+    def all(self, report: Report) -> Report:
+        self.keep(report)
+        left = [self.planned.turns(servers.arms, report) for servers in self.found.servers]
+        every = [turn for turns in left for turn in turns]
+        requests = sum(self.planned.requests_at(turn.load) for turn in every)
+        watched = Watched(len(every), requests)
+        for servers, turns in zip(self.found.servers, left, strict=True):
+            if not turns:
+                continue
+            with servers.opened() as sides, watched.drawn():
+                for side in sides:
+                    report = results.with_arm(report, side.arm)
+                report = measure(
+                    report, sides, self.planned, keep=self.keep, telling=watched,
+                    team=self.members,
+                )  # fmt: skip
+        return report
+
+
+def begun(
+    registry: Registry, asked: Asked, found: Field, planned: Course, engine: EngineName
+) -> Report:
+    """The report before its first run."""
+    entry = registry.find(asked.wanted.model)
+    versions: dict[str, str] = {engine: found.version} if found.version else {}
+    return Report(
+        model=entry.id,
+        draft=found.draft,
+        engine=engine,
+        version=found.version,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        command=without_password(shlex.join(["dflash", *sys.argv[1:]])),
+        machine=this_machine(_seen(registry, found), versions),
+        seed=asked.seed,
+        temperature=asked.temperature,
+        workloads=tuple(task.workload for task in planned.tasks),
+        arms=tuple(arm for servers in found.servers for arm in servers.arms),
+        cells=(),
+        ranks=planned.ranks,
+        complete=False,
+    )
+
+
+def _seen(registry: Registry, found: Field) -> Hardware:
+    """A plan knows cards that were named; a report tells of those that are here."""
+    return hardware.probe(registry.gpus) if found.hardware.origin == "given" else found.hardware
+
+
+def default_path(name: str) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return Path(f"dflash-bench-{name.replace('/', '-')}-{stamp}.json")
+
+
+def _verdict(report: Report, registry: Registry) -> tuple[str, ...]:
+    return verdict(report, published_for(registry.find(report.model), report.draft))
+
+
+def _told(report: Report | None, registry: Registry, asked: Asked) -> None:
+    if report is None or not report.cells:
+        return
+    if asked.json:
+        _output.json(report)
+        return
+    _bench_table.show(report)
+    for line in report.verdict or _verdict(report, registry):
+        _output.paragraph(line)
+
+
+def _again(path: Path) -> str:
+    given = [word for word in sys.argv[1:] if not word.startswith("--resume")]
+    return without_password(shlex.join(["dflash", *given, "--resume", str(path)]))

@@ -1,0 +1,188 @@
+"""`dflash bench` with the fake engines, as a process: tables, files, interruptions."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_cli_serve import gone, wait_for
+
+SHORT = ("--num-prompts", "4", "--repeats", "2", "--max-tokens", "24", "--block-sizes", "8")
+
+
+@pytest.fixture
+def bench(dflash, port, tmp_path):
+    """Runs a short one on a fake engine; its report is in `bench.json`."""
+
+    def run(*options: str, engine: str = "vllm", env: dict[str, str] | None = None):
+        return dflash.run(*words(port, tmp_path, *options, engine=engine), env=env)
+
+    return run
+
+
+def words(port: int, tmp_path: Path, *options: str, engine: str = "vllm") -> list[str]:
+    output = [] if "--resume" in options else ["--output", str(tmp_path / "bench.json")]
+    return [
+        "bench", "gpt-oss-20b", "--engine", engine, "--port", str(port), "--concurrency", "1,4",
+        *SHORT, *output, *options,
+    ]  # fmt: skip
+
+
+def report(tmp_path: Path) -> dict:
+    return json.loads((tmp_path / "bench.json").read_text())
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_plain_against_dflash_in_one_table(bench, tmp_path, engine):
+    pids = tmp_path / "pids"
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.004", "FAKE_ENGINE_PIDS": str(pids)}
+    ended = bench(engine=engine, env=env)
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert lines[0].split()[:5] == ["LOAD", "ARM", "TOK/S", "+-", "GAIN"]
+    assert [line.split()[1] for line in lines[1:5]] == ["plain", "dflash-8"] * 2
+    assert "8/8 dflash-8 c=4" in ended.err
+    found = report(tmp_path)
+    assert found["complete"]
+    assert len(found["cells"]) == 4
+    assert all(len(cell["runs"]) == 2 for cell in found["cells"])
+    run = found["cells"][-1]["runs"][0]
+    assert run["output_tokens"] == 4 * 24
+    assert run["speculation"]["accepted"] > run["speculation"]["drafts"]
+    assert found["verdict"]
+    plain, fast = found["arms"]
+    assert not [word for word in plain["argv"] if "spec" in word.lower()]
+    assert fast["ready_seconds"] > 0
+    assert gone([int(line) for line in pids.read_text().split()])
+
+
+def test_json_is_the_report_and_nothing_else(bench, tmp_path):
+    ended = bench("--json", "--concurrency", "2", "--repeats", "1")
+    assert json.loads(ended.out) == report(tmp_path)
+
+
+def test_an_open_loop(bench, tmp_path):
+    ended = bench("--rate", "50", "--repeats", "1")
+    assert ended.code == 0, ended.err
+    assert {cell["load"].get("rate") for cell in report(tmp_path)["cells"]} == {None, 50.0}
+
+
+def test_other_arms_are_told_in_the_engines_words(bench, tmp_path):
+    ended = bench("--arm", "ngram", "--arm", "mtp:1", "--repeats", "1", "--concurrency", "2")
+    assert ended.code == 0, ended.err
+    arms = {arm["name"]: arm for arm in report(tmp_path)["arms"]}
+    assert list(arms) == ["plain", "dflash-8", "ngram-5", "mtp-1"]
+    assert '"method": "ngram"' in " ".join(arms["ngram-5"]["argv"])
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_made_up_acceptance_is_labelled_wherever_it_shows(bench, tmp_path, engine):
+    ended = bench(
+        "--synthetic-acceptance", "published", "--load-format", "dummy", "--repeats", "1",
+        "--concurrency", "2", engine=engine,
+        env={"FAKE_ENGINE_ECHO": str(tmp_path / "echo")},
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("SYNTHETIC")
+    fast = report(tmp_path)["arms"][1]
+    assert fast["synthetic_length"] > 2
+    assert len(fast["synthetic_rates"]) == 7
+    assert "dummy" in fast["argv"]
+    echo = json.loads((tmp_path / "echo").read_text())
+    if engine == "vllm":
+        assert '"synthetic"' in " ".join(echo["argv"])
+    else:
+        assert float(echo["env"]["SGLANG_SIMULATE_ACC_LEN"]) == fast["synthetic_length"]
+
+
+def test_servers_that_run_are_measured_side_by_side(dflash, port, tmp_path):
+    running = dflash.start("serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port))
+    wait_for("ready after", running)
+    url = f"http://127.0.0.1:{port}"
+    ended = dflash.run(
+        "bench", "gpt-oss-20b", "--url", f"{url}/v1", "--baseline-url", url, "--concurrency", "2",
+        *SHORT, "--output", str(tmp_path / "bench.json"),
+    )  # fmt: skip
+    running.terminate()
+    running.communicate(timeout=15)
+    assert ended.code == 0, ended.err
+    found = report(tmp_path)
+    assert [arm["name"] for arm in found["arms"]] == ["plain", "dflash-8"]
+    assert (found["engine"], found["version"]) == ("vllm", "0.33.0")
+
+
+def test_ctrl_c_keeps_what_is_measured_and_resume_goes_on(dflash, port, tmp_path):
+    pids = tmp_path / "pids"
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.02", "FAKE_ENGINE_PIDS": str(pids)}
+    process = dflash.start(*words(port, tmp_path), env=env)
+    wait_for("2/8", process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "--resume" in err
+    assert "plain" in out
+    assert gone([int(line) for line in pids.read_text().split()])
+    found = report(tmp_path)
+    assert not found["complete"]
+    before = sum(len(cell["runs"]) for cell in found["cells"])
+    assert 2 <= before < 8
+    ended = dflash.run(*words(port, tmp_path, "--resume", str(tmp_path / "bench.json")))
+    assert ended.code == 0, ended.err
+    assert f"{8 - before}/{8 - before} dflash-8" in ended.err
+    again = report(tmp_path)
+    assert again["complete"]
+    assert again["cells"][0]["runs"][0] == found["cells"][0]["runs"][0]
+
+
+def test_resume_refuses_another_seed(bench, tmp_path):
+    assert bench("--concurrency", "2", "--repeats", "1").code == 0
+    ended = bench("--resume", str(tmp_path / "bench.json"), "--seed", "9")
+    assert ended.code == 2
+    assert "its seed is 0, not 9" in ended.err
+
+
+def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_path):
+    ended = bench(env={"FAKE_ENGINE_CRASH_ON": "12"})
+    assert ended.code == 7
+    assert "while it was measured" in ended.err
+    assert "out of memory" in ended.err
+    assert "--resume" in ended.err
+    assert 'Traceback (most recent call last):\n  File "/' not in ended.err
+    found = report(tmp_path)
+    assert [len(cell["runs"]) for cell in found["cells"]] == [1]
+    assert not found["complete"]
+
+
+def test_failed_requests_are_counted_and_shown(bench):
+    ended = bench("--repeats", "1", env={"FAKE_ENGINE_FAIL_EVERY": "5"})
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[0].split()[-1] == "FAILED"
+    assert "the fake fails every 5. request" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--concurrency", "0"], "is no number"),
+        (["--rate", "-1"], "is no rate"),
+        (["--block-sizes", "x"], "is no number"),
+        (["--arm", "medusa"], "no arm `medusa`"),
+        (["--workload", "nothing-like-it"], "no workload"),
+        (["--no-thinking"], "no thinking mode"),
+        (["--synthetic-acceptance", "99"], "cannot yield"),
+        (["--synthetic-acceptance", "2", "--arm", "mtp"], "for DFlash arms"),
+        (["--baseline-url", "http://127.0.0.1:9"], "needs --url"),
+        (["--output", "/no/such/folder/x.json"], "cannot be written"),
+        (["--resume", "/no/such/file.json"], "cannot be"),
+    ],
+)
+def test_a_slip_is_one_line_before_anything_starts(bench, options, said):
+    ended = bench(*options)
+    assert ended.code == 2, ended.err
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+    assert "starting the server" not in ended.err
