@@ -111,3 +111,22 @@ def test_a_file_of_something_else(dflash, tmp_path):
     told = dflash.run("report", str(other))
     assert told.code == 2
     assert "is no report of `dflash bench`" in told.err
+
+
+def test_what_bench_wrote_is_read_and_no_evidence_without_a_card(dflash, port, tmp_path):
+    file = str(tmp_path / "bench.json")
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.004"}
+    ended = dflash.run(
+        "bench", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), "--concurrency", "1,4",
+        "--num-prompts", "4", "--repeats", "2", "--max-tokens", "24", "--output", file, env=env,
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    told = dflash.run("report", file)
+    assert (told.code, told.err) == (0, "")
+    assert "dflash-8" in told.out
+    page = dflash.run("report", file, "--format", "html").out
+    assert page.count("<figure>") == 5
+    assert dflash.run("report", file, "--compare", file, "--gate").code == 0
+    refused = dflash.run("registry", "evidence", "add", file)
+    assert refused.code == 2
+    assert "does not say which card" in refused.err
