@@ -1,0 +1,69 @@
+"""`dflash bench` for real: the demo pair on the embedded engine, alone and shared by processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TINY = (
+    "bench", "smollm2-135m", "--engine", "transformers", "--weights", "q4_1", "--workload", "chat",
+    "--repeats", "1",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cache(demo_target: Path) -> dict[str, str]:
+    """The converted weights, where the command line looks for them."""
+    return {"XDG_CACHE_HOME": str(demo_target.parents[2])}
+
+
+def test_the_demo_pair_plain_against_dflash_on_one_server(bare, port, cache, tmp_path):
+    process = bare.start(
+        *TINY, "--port", str(port), "--num-prompts", "2", "--max-tokens", "24",
+        "--output", str(tmp_path / "bench.json"), env=cache,
+    )  # fmt: skip
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    report = json.loads((tmp_path / "bench.json").read_text())
+    plain, fast = (cell["runs"][0] for cell in report["cells"])
+    # lossless: the same prompts, the same number of tokens
+    assert plain["output_tokens"] == fast["output_tokens"]
+    assert plain["failed"] == fast["failed"] == 0
+    assert plain["speculation"]["drafts"] == 0
+    speculation = fast["speculation"]
+    assert 1 + speculation["accepted"] / speculation["drafts"] > 1.2
+    assert sum(speculation["per_position"]) == pytest.approx(
+        speculation["accepted"] / speculation["drafts"]
+    )
+    assert fast["tpot"]["p50"] > 0
+    assert "dflash-8" in out
+    assert err.count("starting the server") == 1
+
+
+def test_torchrun_shares_the_prompts_and_one_process_reports(bare, port, cache, tmp_path):
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2",
+        "-m", "dflash_deploy", *TINY, "--port", str(port), "--num-prompts", "3",
+        "--max-tokens", "8", "--output", str(tmp_path / "bench.json"),
+    ]  # fmt: skip
+    ended = subprocess.run(
+        command, env=bare.env | cache, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads((tmp_path / "bench.json").read_text())
+    assert report["ranks"] == 2
+    assert [cell["runs"][0]["requests"] for cell in report["cells"]] == [3, 3]
+    assert ended.stdout.count("LOAD") == 1
+    assert ended.stderr.count("the whole report") == 1
+
+
+def test_torchrun_is_for_the_embedded_engine(dflash):
+    ended = dflash.run(
+        "bench", "gpt-oss-20b", "--engine", "vllm", env={"RANK": "1", "WORLD_SIZE": "2"}
+    )
+    assert ended.code == 2
+    assert "torchrun" in ended.err
