@@ -23,6 +23,8 @@ COLUMNS = (
     Column("ACCEPT", right=True), Column("STEP", right=True, extra=True),
 )  # fmt: skip
 FAILED = Column("FAILED", right=True)
+DOUBT = 0.1
+"""Of a made-up length: short answers scatter, and the last cycle of each is cut."""
 LONG = 10.0
 """From here on one decimal says enough of a time."""
 
@@ -43,6 +45,7 @@ def show(report: Report) -> None:
         _output.text()
     _places(report)
     _cached(report)
+    _disobeyed(report)
 
 
 def ordered(report: Report) -> list[Cell]:
@@ -96,6 +99,18 @@ def _places(report: Report) -> None:
 
 def _percent(shares: Sequence[float]) -> str:
     return " ".join(f"{100 * share:.0f}" for share in shares)
+
+
+def _disobeyed(report: Report) -> None:
+    """Made-up acceptance that the engine did not make up: its speeds mean something else."""
+    for arm in report.arms:
+        length = acceptance([cell for cell in report.cells if cell.arm == arm.name])
+        asked = arm.synthetic_length
+        if asked and length and abs(length - asked) > DOUBT * asked:
+            _output.warning(
+                f"{arm.name} was to make up {asked:.2f} tokens a cycle, and {length:.2f} were"
+                f" counted: {report.engine} {report.version} does something else here"
+            )
 
 
 def _cached(report: Report) -> None:

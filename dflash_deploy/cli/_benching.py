@@ -8,6 +8,7 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,6 +21,7 @@ from dflash_deploy.errors import DFlashError, Interrupted, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.measure import results
 from dflash_deploy.measure.bench import Course, measure
+from dflash_deploy.measure.connection import LOCAL
 from dflash_deploy.measure.machine import this_machine
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.record import published_for
@@ -90,7 +92,14 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
 
 def takes_part(registry: Registry, asked: Asked, planned: Course) -> Field:
     if asked.url:
-        return there(asked, asked.url, hardware.probe(registry.gpus))
+        if asked.arms or asked.synthetic:
+            raise UsageError(
+                "a server at --url decodes as it was started: --arm and --synthetic-acceptance"
+                " are for those that this command starts",
+                hint="leave --url out",
+            )
+        here = urlsplit(asked.url).hostname in LOCAL
+        return there(asked, asked.url, hardware.probe(registry.gpus) if here else Hardware())
     if asked.baseline_url:
         raise UsageError("--baseline-url needs --url, the server to compare with it")
     return to_start(registry, asked, planned.loads)
@@ -182,5 +191,10 @@ def _told(report: Report | None, registry: Registry, asked: Asked) -> None:
 
 
 def _again(path: Path) -> str:
-    given = [word for word in sys.argv[1:] if not word.startswith("--resume")]
-    return without_password(shlex.join(["dflash", *given, "--resume", str(path)]))
+    """The same command, going on with what is there; what follows `--` stays last."""
+    given = sys.argv[1:]
+    words = given[: given.index("--")] if "--" in given else given
+    kept = [word for word, before in zip(words, ["", *words], strict=False)
+            if not word.startswith("--resume") and before != "--resume"]  # fmt: skip
+    kept += ["--resume", str(path), *given[len(words) :]]
+    return without_password(shlex.join(["dflash", *kept]))

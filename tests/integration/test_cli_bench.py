@@ -91,6 +91,7 @@ def test_made_up_acceptance_is_labelled_wherever_it_shows(bench, tmp_path, engin
     assert fast["synthetic_length"] > 2
     assert len(fast["synthetic_rates"]) == 7
     assert "dummy" in fast["argv"]
+    assert "were counted" in " ".join(ended.err.split())  # the fake accepts what its knob says
     echo = json.loads((tmp_path / "echo").read_text())
     if engine == "vllm":
         assert '"synthetic"' in " ".join(echo["argv"])
@@ -123,7 +124,8 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_goes_on(dflash, port, tmp_path
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "--resume" in err
+    assert f"--resume {tmp_path / 'bench.json'}" in err
+    assert err.count("--resume") == 1
     assert "plain" in out
     assert gone([int(line) for line in pids.read_text().split()])
     found = report(tmp_path)
@@ -175,6 +177,7 @@ def test_failed_requests_are_counted_and_shown(bench):
         (["--no-thinking"], "no thinking mode"),
         (["--synthetic-acceptance", "99"], "cannot yield"),
         (["--synthetic-acceptance", "2", "--arm", "mtp"], "for DFlash arms"),
+        (["--url", "http://127.0.0.1:9", "--arm", "mtp"], "decodes as it was started"),
         (["--baseline-url", "http://127.0.0.1:9"], "needs --url"),
         (["--output", "/no/such/folder/x.json"], "cannot be written"),
         (["--resume", "/no/such/file.json"], "cannot be"),
