@@ -24,6 +24,7 @@ from dflash_deploy.launch.signs import Signs
 from dflash_deploy.measure.arms import dflash_arm, other_arm, plain_arm
 from dflash_deploy.measure.bench import Side
 from dflash_deploy.measure.connection import served_models
+from dflash_deploy.measure.proof import endpoint_of
 from dflash_deploy.measure.report import Arm, Load
 from dflash_deploy.measure.synthetic import made_up
 from dflash_deploy.plan import Endpoint, Plan
@@ -70,11 +71,11 @@ class Started:
         _output.note(f"{', '.join(arm.name for arm in self.arms)}: starting the server")
         began = time.monotonic()
         with start(self.plan, executable=self.executable, output=None, signs=self.signs) as process:
-            endpoint = ready(self.plan, process, gate="off", timeout=self.timeout, alone=True)
+            ready(self.plan, process, gate="off", timeout=self.timeout, alone=True)
             took = round(time.monotonic() - began, 1)
             with ended_meanwhile(process, "while it was measured"):
                 yield [
-                    Side(msgspec.structs.replace(arm, ready_seconds=took), endpoint,
+                    Side(msgspec.structs.replace(arm, ready_seconds=took), endpoint_of(self.plan),
                          self.extras.get(arm.name, {}), still_running(process))
                     for arm in self.arms
                 ]  # fmt: skip
