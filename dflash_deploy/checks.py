@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 from packaging.version import Version
 
+from dflash_deploy.draft_settings import (
+    draft_length_is_above_config,
+    draft_ranks_are_neither,
+    schedule_is_malformed,
+    synthetic_acceptance_is_incomplete,
+    watermark_is_not_for_drafts,
+)
 from dflash_deploy.engine_schema import Check
 from dflash_deploy.kv_cache import layout
 from dflash_deploy.situation import Situation
@@ -105,35 +111,6 @@ def draft_is_in_several_groups(at: Situation) -> bool:
     return pool.draft_groups > 1
 
 
-def draft_ranks_are_neither(at: Situation) -> bool:
-    """vLLM runs a draft on one card or on all of the target's. Source: config/speculative.py."""
-    ranks = at.number("--speculative-config.draft_tensor_parallel_size")
-    return ranks is not None and ranks not in (1, at.tensor_parallel)
-
-
-def schedule_is_malformed(at: Situation) -> bool:
-    """Ranges `[first, last, K]` of requests in a step: from 1 on, apart, 0 <= K <= K max.
-
-    vLLM checks none of this before its scheduler is built. Source: vLLM 0.24.0 and 0.33.0
-    v1/spec_decode/dynamic/utils.py.
-    """
-    words = at.settings.get("schedule")
-    if words is None:
-        return False
-    try:
-        entries = msgspec.json.decode(words[0].encode(), type=list[tuple[int, int, int]])
-    except msgspec.DecodeError:
-        return True
-    longest = (at.block_size or 1) - 1
-    expected = 1
-    for first, last, tokens in sorted(entries):
-        starts = first == 1 if expected == 1 else first >= expected
-        if not (starts and first <= last and tokens >= 0 and (not longest or tokens <= longest)):
-            return True
-        expected = last + 1
-    return not entries
-
-
 def track_interval_is_below_block(at: Situation) -> bool:
     interval = at.number("--mamba-track-interval")
     if interval is None:
@@ -159,20 +136,49 @@ def thinking_is_not_as_trained(at: Situation) -> bool:
     return bool(trained and at.thinking and trained != at.thinking)
 
 
+def prompt_is_above_budget(at: Situation) -> bool:
+    """Without chunked prefill vLLM wants T >= the context. Source: 0.33.0 config/scheduler.py."""
+    if "--no-enable-chunked-prefill" not in at.settings or at.context is None:
+        return False
+    tokens, _ = _budget(at)
+    return tokens < at.context
+
+
+def context_parallel_ranks_do_not_fit(at: Situation) -> bool:
+    """Ranks divide by the shares C; of heads H with KV heads G, ranks > G, C <= ranks / G, and C
+    divides H / G. Source: vLLM 0.26.0 and 0.33.0 config/model.py, config/parallel.py.
+    """
+    shares, ranks = at.number("decode_context_parallel") or 1, at.tensor_parallel
+    if shares == 1:
+        return False
+    own = [run for run in at.target.layers if run.heads and run.kv_heads] if at.target else []
+    most = max((run.kv_heads or 1 for run in own), default=None)
+    if ranks % shares or most is None:
+        return ranks % shares > 0
+    groups = {(run.heads or 1) // most for run in own if run.kv_heads == most}
+    too_few = ranks <= most or shares > ranks // most
+    return too_few or any(group % shares for group in groups)
+
+
 CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "batched-tokens-budget": budget_is_too_small,
     "block-above-trained": block_is_above_trained,
     "block-sizes-differ": block_sizes_differ,
     "context-above-config": context_is_above_config,
     "context-above-draft": context_is_above_draft,
+    "context-parallel-ranks": context_parallel_ranks_do_not_fit,
     "draft-heads-not-divisible": draft_heads_do_not_divide,
     "dp-attention-ranks": dp_attention_does_not_divide,
     "draft-in-several-groups": draft_is_in_several_groups,
+    "draft-length-above-config": draft_length_is_above_config,
     "draft-ranks": draft_ranks_are_neither,
     "draft-window-below-block": draft_window_is_below_block,
     "lora-budget": lora_budget_is_too_small,
     "schedule-malformed": schedule_is_malformed,
+    "synthetic-acceptance": synthetic_acceptance_is_incomplete,
     "thinking-not-as-trained": thinking_is_not_as_trained,
     "track-interval-below-block": track_interval_is_below_block,
+    "unchunked-prompt-above-budget": prompt_is_above_budget,
+    "watermark-not-for-drafts": watermark_is_not_for_drafts,
     "yarn-without-theta": yarn_has_no_theta,
 }

@@ -60,6 +60,15 @@ def of_draft(*further: str, **config: Any) -> dict[str, Any]:
     return {"config": config, "extra": further, "asks": {"engine_args": (*words, *further)}}
 
 
+def of_ranks(ranks: int, shares: int) -> dict[str, Any]:
+    """A context shared out among cards while decoding."""
+    words = ("--decode-context-parallel-size", str(shares))
+    return {
+        "extra": ("--tensor-parallel-size", str(ranks), *words),
+        "asks": {"engine_args": words, "tensor_parallel": ranks},
+    }
+
+
 def plan_of(case: Refused, version: str, registry: Registry) -> Plan:
     """What is asked by an option of ours is not said again in the engine's words."""
     request = Request(

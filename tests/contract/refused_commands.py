@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.engine_cases import RELEASES
-from tests.contract.refusals import DRAFT, Refused, of_draft
+from tests.contract.refusals import DRAFT, Refused, of_draft, of_ranks
 
 VLLM, OLDER_VLLM, SGLANG, OLDER_SGLANG = RELEASES
 LIMITS = ("--max-num-batched-tokens", "--max-num-seqs")
@@ -20,6 +20,11 @@ REFUSED = (
     Refused(OLDER_VLLM, "non-causal attention not supported", "draft-backend-mla-early", "moonshotai/Kimi-K2.5", recipe={DRAFT: "triton_mla"}),
     Refused(OLDER_VLLM, "kv_cache_dtype not supported", "draft-backend-fp8-blackwell", gpu="B200", recipe={DRAFT: "flash_attn"}, options=FP8),
     Refused(OLDER_VLLM, "kv_cache_dtype not supported", "draft-backend-fp8-flex", recipe={DRAFT: "flex_attention"}, options=FP8),
+    Refused(OLDER_VLLM, "Input should be 'standard', 'synthetic' or 'block'", "rejection-method-fly", **of_draft(rejection_sample_method="fly")),
+    Refused(OLDER_VLLM, "requires exactly one of synthetic_acceptance_rates", "synthetic-acceptance", **of_draft(rejection_sample_method="synthetic")),
+    Refused(OLDER_VLLM, "greater than the derived max_model_len", "draft-length", **of_draft(max_model_len=999999)),
+    Refused(OLDER_VLLM, "max_num_batched_tokens (9088) is smaller than max_model_len", "whole-prompts", extra=("--no-enable-chunked-prefill",)),
+    Refused(OLDER_VLLM, "must be greater than total num kv heads", "context-parallel-ranks", **of_ranks(8, 2)),
     # vLLM 0.33.0
     Refused(VLLM, "`num_speculative_tokens` was not provided", config={"num_speculative_tokens": None}),
     Refused(VLLM, "Input should be 'ngram', 'draft_model'", config={"method": "dflash2"}),
@@ -56,6 +61,30 @@ REFUSED = (
     Refused(VLLM, "dspark_draft_topk is only supported by DSpark", "of-dspark", **of_draft(dspark_draft_topk=4)),
     Refused(VLLM, "dual batch overlap with speculative decoding", "dual-batch", env={"VLLM_USE_V2_MODEL_RUNNER": "1"},
             extra=("--enable-dbo", "--all2all-backend", "deepep_low_latency")),
+    Refused(VLLM, "Input should be 'standard', 'synthetic', 'block' or 'fly'", "rejection-method", **of_draft(rejection_sample_method="nope")),
+    Refused(VLLM, "requires exactly one of synthetic_acceptance_rates", "synthetic-acceptance", **of_draft(rejection_sample_method="synthetic")),
+    Refused(VLLM, "must be in [1, 16], got 99.0", "synthetic-acceptance", **of_draft(rejection_sample_method="synthetic", synthetic_acceptance_length=99.0)),
+    Refused(VLLM, "must have length 15", "synthetic-acceptance", **of_draft(rejection_sample_method="synthetic", synthetic_acceptance_rates=[0.5])),
+    Refused(VLLM, "must be non-increasing", "synthetic-acceptance", **of_draft(rejection_sample_method="synthetic", synthetic_acceptance_rates=[0.1] * 14 + [0.2])),
+    Refused(VLLM, "only valid with rejection_sample_method='synthetic'", "synthetic-acceptance", **of_draft(synthetic_acceptance_length=3.0)),
+    Refused(VLLM, "draft_lm_head_quantization is not supported", "draft-head-quantization", **of_draft(draft_lm_head_quantization="fp8")),
+    Refused(VLLM, "greater than the derived max_model_len", "draft-length", **of_draft(max_model_len=999999)),
+    Refused(VLLM, "not currently compatible with LoRA", "adaptive-lora", **of_draft("--enable-lora", enable_adaptive_verification=True)),
+    Refused(VLLM, "requires full CUDA graphs", "adaptive-eager", **of_draft("--enforce-eager", enable_adaptive_verification=True)),
+    Refused(VLLM, "not currently compatible with pipeline parallelism", "adaptive-pipeline", **of_draft("--pipeline-parallel-size", "2", enable_adaptive_verification=True)),
+    Refused(VLLM, "use_local_argmax_reduction never materializes", "adaptive-argmax", **of_draft(enable_adaptive_verification=True, use_local_argmax_reduction=True)),
+    Refused(VLLM, "requires draft_sample_method='probabilistic'", "watermark-draft", extra=("--watermark-config", '{"key": 1, "algorithm": "dual_key_gumbel"}')),
+    Refused(VLLM, "'gumbel' watermarking algorithm does not support", "watermark-draft", **of_draft("--watermark-config", '{"key": 1}', draft_sample_method="probabilistic")),
+    Refused(VLLM, "requires rejection_sample_method='standard'", "watermark-draft",
+            **of_draft("--watermark-config", '{"key": 1, "algorithm": "dual_key_gumbel"}', draft_sample_method="probabilistic", rejection_sample_method="block")),
+    Refused(VLLM, "does not support DFlash2", "watermark-candidates", "Qwen/Qwen3.8-27B",
+            **of_draft("--watermark-config", '{"key": 1, "algorithm": "dual_key_gumbel"}', draft_sample_method="probabilistic")),
+    Refused(VLLM, "max_num_batched_tokens (9088) is smaller than max_model_len", "whole-prompts", extra=("--no-enable-chunked-prefill",)),
+    Refused(VLLM, "Chunked prefill is required for Mamba prefix caching", "whole-prompts-hybrid", "Qwen/Qwen3.5-27B",
+            extra=("--no-enable-chunked-prefill", "--max-num-batched-tokens", "65536")),
+    Refused(VLLM, "to be greater than the model's total number of KV heads", "context-parallel-ranks", **of_ranks(8, 2)),
+    Refused(VLLM, "exceeds the maximum supported value (2)", "context-parallel-ranks", "Qwen/Qwen3-Coder-30B-A3B-Instruct", **of_ranks(8, 4)),
+    Refused(VLLM, "must be divisible by dcp_size=3", "context-parallel-ranks", "moonshotai/Kimi-K2.5", **of_ranks(8, 3)),
     # SGLang 0.5.23
     Refused(SGLANG, "only supports pp_size == 1", "pipeline-parallel", extra=("--pp-size", "2")),
     Refused(SGLANG, "requires --enable-dp-lm-head", extra=("--enable-dp-attention", "--dp-size", "2", "--tp-size", "2")),
@@ -87,6 +116,7 @@ REFUSED = (
     Refused(SGLANG, "ambiguous option: --pp could match", extra=("--pp", "1")),
     Refused(SGLANG, "invalid choice: 'fp8'", extra=("--kv-cache-dtype", "fp8")),
     Refused(SGLANG, "--tool-call-parser: invalid choice: 'nope'", extra=("--tool-call-parser", "nope")),
+    Refused(SGLANG, "DP spec/prefill coordination requires", env={"SGLANG_ENABLE_DP_SPEC_PREFILL_COORDINATION": "1"}),
     # SGLang 0.5.17: its parser alone
     Refused(OLDER_SGLANG, "unrecognized arguments: --attn-dp-size", extra=("--attn-dp-size", "2")),
     Refused(OLDER_SGLANG, "unrecognized arguments: --speculative-draft-kv-cache-dtype", extra=("--speculative-draft-kv-cache-dtype", "auto")),
