@@ -179,7 +179,8 @@ def check_recipe_flags(engine: Engine, name: EngineName, version: Version, recip
             raise Unsupported(
                 f"recipe {recipe.name}: {item.as_written} {' '.join(item.words)} is {wrong} of"
                 f" {engine.distribution} {version}",
-                hint="dflash registry check",
+                hint=f"--engine-version {engine.releases[-1].version}, or a `version:` in the"
+                " recipe's `when:`",
             )
 
 

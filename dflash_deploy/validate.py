@@ -16,12 +16,12 @@ from pathlib import Path, PurePosixPath
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.flag_tables import flag_table
 from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
 from dflash_deploy.registry import Entry
 from dflash_deploy.rules import first_release
 from dflash_deploy.schema import Evidence, Gpu, Measurement, Recipe
 from dflash_deploy.validate_cautions import check_cautions, unknown_cards
+from dflash_deploy.validate_flags import check_flags
 from dflash_deploy.validate_pairs import check_parsers, check_taps
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -259,27 +259,6 @@ def _is_checkable(recipe: Recipe, engines: Mapping[str, Engine]) -> bool:
     )
 
 
-def _check_flags(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
-    """Flags of entries that did not ship with this package pass each engine's allow-list."""
-    foreign = [layer for layer in entry.chain if layer.layer != "shipped"]
-    for recipe in (recipe for layer in foreign for recipe in layer.own_recipes):
-        meant = {name: e for name, e in engines.items() if recipe.when.engine in (None, name)}
-        for flag in recipe.flags:
-            where, (name, equals, value) = f"recipe `{recipe.name}`", flag.partition("=")
-            if not all(name in engine.allowed_flags for engine in meant.values()):
-                yield where, f"`{name}` is not among the flags an overlay may set"
-            elif equals and not _WORD.fullmatch(value):
-                yield where, f"`{name}` takes a plain word, not `{value}`"
-            elif not equals and any(_wants_a_word(name, *one) for one in meant.items()):
-                yield where, f"`{name}` needs a value: `{name}=...`"
-
-
-def _wants_a_word(name: str, engine_name: str, engine: Engine) -> bool:
-    table = flag_table(engine_name, Version(engine.releases[-1].version))
-    row = table.names().get(name) if table else None
-    return row is not None and row.takes in ("one", "many")
-
-
 def _check_evidence(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
     drafts = {draft.id: draft for draft in entry.model.drafts}
     weights = {one.name for one in entry.model.target.weights} if entry.model.target else set()
@@ -341,7 +320,7 @@ _CHECKS = (
     _check_floors,
     _check_recipes,
     _check_reach,
-    _check_flags,
+    check_flags,
     _check_evidence,
     check_cautions,
     _check_parsers,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dflash_deploy.errors import Unsupported, UsageError
@@ -206,13 +208,16 @@ def test_an_option_that_no_release_around_knows_is_refused() -> None:
         planned("vllm", "--bogus-flag", version="0.26.1")
 
 
-def test_a_recipe_from_elsewhere_says_nothing_that_the_parser_refuses(tmp_path) -> None:
+def test_a_recipe_from_elsewhere_says_nothing_that_this_release_refuses(tmp_path) -> None:
     path = tmp_path / "models" / "own" / "x.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(
         "extends: Qwen/Qwen3-8B\nrecipes:\n"
-        "  - {name: own, when: {engine: vllm}, flags: [--dtype=nope], why: mine, source: me}\n"
+        "  - {name: own, when: {engine: vllm}, flags: [--moe-backend=rdna3], why: mine, source: me}\n"
     )
-    request = Request(model="qwen3-8b", engine="vllm")
-    with pytest.raises(Unsupported, match="recipe own: --dtype nope is not among its choices"):
-        make_plan(load(tmp_path, user=False), request, Hardware())
+    registry = load(tmp_path, user=False)
+    newest = Request(model="qwen3-8b", engine="vllm", engine_version="0.33.0")
+    assert "--moe-backend=rdna3" in make_plan(registry, newest, Hardware()).argv
+    older = replace(newest, engine_version="0.26.0")
+    with pytest.raises(Unsupported, match="recipe own: --moe-backend rdna3 is not among its"):
+        make_plan(registry, older, Hardware())

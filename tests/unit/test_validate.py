@@ -163,6 +163,10 @@ def test_an_engine_that_is_not_in_the_registry_is_unknown(part: dict[str, Any]) 
     [
         ("--no-enable-prefix-caching", True),
         ("--moe-backend=triton", True),
+        ("--moe-backend=NOPE", False),
+        ("--moe-backend=hpc", True),  # of some releases
+        ("--mamba-ssm-cache-dtype=nope", False),
+        ("--max-num-active-seqs=8", True),
         ("--trust-remote-code", False),
         ("--trust-remote-code=true", False),
         ("--chat-template=/etc/passwd", False),
