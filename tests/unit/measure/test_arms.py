@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dflash_deploy.errors import Unsupported, UsageError
+from dflash_deploy.flag_tables import tables
 from dflash_deploy.hardware import parse
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.measure.arms import (
@@ -16,6 +17,7 @@ from dflash_deploy.measure.arms import (
 from dflash_deploy.plan import make_plan
 from dflash_deploy.registry import load
 from dflash_deploy.request import Request
+from tests.fakes.plans import plan as fake_plan
 
 
 def planned(engine: str, version: str | None = None, **options):
@@ -115,6 +117,15 @@ def test_the_embedded_engine_has_dflash_alone():
     for attempt in (lambda: other_arm(plan, read_other("ngram")), lambda: dflash_arm(plan, (0.5,))):
         with pytest.raises(Unsupported, match="embedded engine"):
             attempt()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_every_release_known_has_every_arm(engine):
+    for table in tables(engine):
+        a_plan = fake_plan(engine, version=table.version)
+        for said in ("mtp", "eagle3=org/draft", "ngram"):
+            other_arm(a_plan, read_other(said))
+        dflash_arm(a_plan, (0.5,) * 15)
 
 
 @pytest.mark.parametrize("said", ["medusa", "eagle3", "mtp=x", "mtp:0", "mtp:x", ""])
