@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -129,6 +130,16 @@ class Endpoint(msgspec.Struct, frozen=True):
     engine: EngineName
     version: str | None = None
     api_key_env: str | None = None
+
+    @property
+    def address(self) -> str:
+        """What may be shown of `base_url`: without a password in it."""
+        return without_password(self.base_url)
+
+
+def without_password(text: str) -> str:
+    """URLs in it lose what stands before the `@`."""
+    return re.sub(r"(?<=://)[^/@\s]*@", "", text)
 
 
 def reachable(host: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +26,9 @@ from dflash_deploy.measure.connection import served_models
 from dflash_deploy.measure.proof import endpoint_of
 from dflash_deploy.measure.report import Arm, Load
 from dflash_deploy.measure.synthetic import made_up
-from dflash_deploy.plan import Endpoint, Plan
+from dflash_deploy.plan import Endpoint, Plan, without_password
 from dflash_deploy.registry import Registry
+from dflash_deploy.schema import EngineName
 
 PLAINLY = {"speculative": False}
 """What the embedded server is asked for an answer without its draft."""
@@ -49,6 +49,7 @@ class Field:
     """All that takes part."""
 
     servers: tuple[Servers, ...]
+    engine: EngineName
     draft: str | None
     version: str | None
     hardware: Hardware
@@ -139,7 +140,7 @@ def to_start(registry: Registry, asked: Asked, loads: tuple[Load, ...]) -> Field
             Started(arms, each, made.executable, made.signs, asked.timeout, extras)
             for arms, each, extras in [*servers, *more]
         ),
-        made.plan.draft.id, made.plan.version, made.plan.hardware,
+        made.plan.engine, made.plan.draft.id, made.plan.version, made.plan.hardware,
     )  # fmt: skip
 
 
@@ -183,7 +184,7 @@ def there(asked: Asked, url: str, cards: Hardware) -> Field:
     if asked.baseline_url:
         plain = Arm(name="plain", method="plain", url=without_password(asked.baseline_url))
         sides.insert(0, _side(plain, endpoint_at(asked.baseline_url, asked)[0]))
-    return Field((There(tuple(sides)),), None, version, cards)
+    return Field((There(tuple(sides)),), endpoint.engine, None, version, cards)
 
 
 def _side(arm: Arm, endpoint: Endpoint) -> Side:
@@ -204,8 +205,3 @@ def endpoint_at(url: str, asked: Asked) -> tuple[Endpoint, str | None]:
     said, version = identity(unnamed)
     engine = asked.wanted.engine.value if asked.wanted.engine else said
     return Endpoint(base, model, engine, version, unnamed.api_key_env), version
-
-
-def without_password(url: str) -> str:
-    """A report is meant to be shown."""
-    return re.sub(r"(?<=://)[^/@\s]*@", "", url)

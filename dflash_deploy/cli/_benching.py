@@ -15,7 +15,7 @@ import msgspec
 from dflash_deploy import hardware
 from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
-from dflash_deploy.cli._bench_servers import Field, there, to_start, without_password
+from dflash_deploy.cli._bench_servers import Field, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
 from dflash_deploy.errors import DFlashError, Interrupted, UsageError
 from dflash_deploy.hardware import Hardware
@@ -27,8 +27,8 @@ from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Report
 from dflash_deploy.measure.team import Team, ranks, team
+from dflash_deploy.plan import without_password
 from dflash_deploy.registry import Registry, load
-from dflash_deploy.schema import EngineName
 
 
 def bench(asked: Asked) -> None:
@@ -68,7 +68,7 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     taken_up = results.read(asked.resume) if asked.resume else None
     planned = course(registry, asked, engine, members.rank, members.ranks)
     found = takes_part(registry, asked, planned)
-    report = begun(registry, asked, found, planned, engine)
+    report = begun(registry, asked, found, planned)
     if taken_up and asked.resume:
         report = results.resumed(taken_up, report, asked.resume)
     run = Runner(found, planned, path if members.rank == 0 else None, members)
@@ -141,16 +141,14 @@ class Runner:
         return report
 
 
-def begun(
-    registry: Registry, asked: Asked, found: Field, planned: Course, engine: EngineName
-) -> Report:
+def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Report:
     """The report before its first run."""
     entry = registry.find(asked.wanted.model)
-    versions: dict[str, str] = {engine: found.version} if found.version else {}
+    versions: dict[str, str] = {found.engine: found.version} if found.version else {}
     return Report(
         model=entry.id,
         draft=found.draft,
-        engine=engine,
+        engine=found.engine,
         version=found.version,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         command=without_password(shlex.join(["dflash", *sys.argv[1:]])),

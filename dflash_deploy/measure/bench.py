@@ -123,7 +123,7 @@ def warm_up(side: Side, course: Course) -> None:
     if all(answer.error for answer in answers):
         side.check()
         raise LaunchError(
-            f"{side.arm.name} at {side.endpoint.base_url} answers no request:"
+            f"{side.arm.name} at {side.endpoint.address} answers no request:"
             f" {answers[0].error if answers else 'none was sent'}",
             hint="dflash bench -h; what the server printed says more",
         )

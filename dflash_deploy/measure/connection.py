@@ -49,7 +49,7 @@ def _an_address(endpoint: Endpoint) -> Iterator[None]:
         yield
     except (httpx.InvalidURL, ValueError) as error:
         raise UsageError(
-            f"`{endpoint.base_url}` is no address of a server: {error}",
+            f"`{endpoint.address}` is no address of a server: {error}",
             hint="as in http://localhost:8000",
         ) from error
 
@@ -67,7 +67,7 @@ def _manners(endpoint: Endpoint) -> dict[str, Any]:
 
 def unreachable(endpoint: Endpoint, error: Exception) -> LaunchError:
     return LaunchError(
-        f"no server answers at {endpoint.base_url}: {str(error) or type(error).__name__}",
+        f"no server answers at {endpoint.address}: {str(error) or type(error).__name__}",
         hint="dflash serve MODEL starts one",
     )
 
@@ -79,14 +79,14 @@ def refusal(endpoint: Endpoint, status: int, body: bytes) -> DFlashError:
         case 401 | 403:
             name = endpoint.api_key_env or "DFLASH_API_KEY"
             return UsageError(
-                f"{endpoint.base_url} wants an API key, or another one",
+                f"{endpoint.address} wants an API key, or another one",
                 hint=f"export {name}=...",
                 detail=said,
             )
         case 404:
             return UsageError(
-                f"{endpoint.base_url} does not serve {endpoint.model}",
-                hint=f"curl {endpoint.base_url}/v1/models",
+                f"{endpoint.address} does not serve {endpoint.model}",
+                hint=f"curl {endpoint.address}/v1/models",
                 detail=said,
             )
         case 429:
@@ -131,7 +131,7 @@ def served_models(endpoint: Endpoint) -> list[str]:
         return [str(model["id"]) for model in answer.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:
         raise LaunchError(
-            f"{endpoint.base_url} is no OpenAI-compatible server",
+            f"{endpoint.address} is no OpenAI-compatible server",
             hint="dflash chat http://localhost:8000",
         ) from error
 

@@ -99,10 +99,11 @@ def test_made_up_acceptance_is_labelled_wherever_it_shows(bench, tmp_path, engin
         assert float(echo["env"]["SGLANG_SIMULATE_ACC_LEN"]) == fast["synthetic_length"]
 
 
-def test_servers_that_run_are_measured_side_by_side(dflash, port, tmp_path):
-    running = dflash.start("serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port))
+@pytest.mark.parametrize(("engine", "release"), [("vllm", "0.33.0"), ("sglang", "0.5.23")])
+def test_servers_that_run_are_measured_side_by_side(dflash, port, tmp_path, engine, release):
+    running = dflash.start("serve", "gpt-oss-20b", "--engine", engine, "--port", str(port))
     wait_for("ready after", running)
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://somebody:secret@127.0.0.1:{port}"
     ended = dflash.run(
         "bench", "gpt-oss-20b", "--url", f"{url}/v1", "--baseline-url", url, "--concurrency", "2",
         *SHORT, "--output", str(tmp_path / "bench.json"),
@@ -112,7 +113,8 @@ def test_servers_that_run_are_measured_side_by_side(dflash, port, tmp_path):
     assert ended.code == 0, ended.err
     found = report(tmp_path)
     assert [arm["name"] for arm in found["arms"]] == ["plain", "dflash-8"]
-    assert (found["engine"], found["version"]) == ("vllm", "0.33.0")
+    assert (found["engine"], found["version"]) == (engine, release)
+    assert "secret" not in json.dumps(found) + ended.out + ended.err
 
 
 def test_ctrl_c_keeps_what_is_measured_and_resume_goes_on(dflash, port, tmp_path):

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_deploy.measure.connection import connect, message_of, served_models
+from dflash_deploy.errors import LaunchError
+from dflash_deploy.measure.connection import connect, identity, message_of, served_models
 from dflash_deploy.plan import Endpoint
-from tests.fakes.plans import TARGET
+from dflash_deploy.schema import EngineName
+from tests.fakes.plans import TARGET, free_port
 from tests.unit.measure.conftest import Serve
 
 
@@ -45,3 +47,16 @@ def test_a_key_that_is_not_set_sends_no_header() -> None:
 
 def test_a_server_names_its_models(serve: Serve) -> None:
     assert served_models(serve("vllm")) == [TARGET, "qwen3-4b"]
+
+
+def test_a_password_in_an_address_is_not_shown() -> None:
+    nobody = Endpoint(f"http://somebody:secret@127.0.0.1:{free_port()}", "m", "vllm")
+    with pytest.raises(LaunchError) as caught:
+        served_models(nobody)
+    assert "no server answers at http://127.0.0.1" in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(("engine", "release"), [("vllm", "0.26.0"), ("sglang", "0.5.17")])
+def test_a_server_says_which_engine_it_is(serve: Serve, engine: EngineName, release: str) -> None:
+    assert identity(serve(engine, release)) == (engine, release)

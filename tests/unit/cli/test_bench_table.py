@@ -1,0 +1,104 @@
+"""The table of a benchmark: what its cells say, and that it fits 80 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dflash_deploy.cli import _bench_table
+from dflash_deploy.cli._bench_setup import whole_numbers
+from dflash_deploy.cli._benching import _again
+from dflash_deploy.errors import UsageError
+from dflash_deploy.measure.report import Load
+from tests.fakes.reports import GENTLE, report
+
+
+def shown(a_report, capsys) -> list[str]:
+    _bench_table.show(a_report)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_row_an_arm_and_load_lightest_load_first(capsys):
+    lines = shown(report(), capsys)
+    rows = [line.split() for line in lines[1:13]]
+    assert [row[:2] for row in rows[:4]] == [
+        ["c=1", "plain"], ["c=1", "dflash-16"], ["c=1", "dflash-8"], ["c=8", "plain"],
+    ]  # fmt: skip
+    # 402 over 100, half a percent to either side
+    assert rows[1][2:5] == ["402.0", "0%", "4.02x"]
+    assert rows[1][-2] == "6.50"
+    assert "FAILED" not in lines[0]
+
+
+@pytest.mark.parametrize("failed", [None, {("plain", 1): 3}])
+def test_it_fits_80_columns_on_a_terminal(capsys, monkeypatch, failed):
+    monkeypatch.setattr("dflash_deploy.cli._output.on_screen", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = shown(report(failed=failed), capsys)
+    assert lines[0].startswith("LOAD  ARM")
+    assert max(map(len, lines)) <= 80
+    assert ("FAILED" in lines[0]) == bool(failed)
+
+
+def test_made_up_acceptance_is_said_first_and_disobedience_last(capsys):
+    made_up = report(synthetic=6.5)
+    _bench_table.show(made_up)
+    captured = capsys.readouterr()
+    assert captured.out.startswith("SYNTHETIC")
+    # 5.0 was counted of the arm with a block of 8, 6.5 of the other
+    assert "dflash-8 was to make up 6.50 tokens a cycle, and 5.00 were counted" in captured.err
+    assert "dflash-16 was to" not in captured.err
+
+
+def test_workloads_have_a_table_each_and_places_a_line(capsys):
+    lines = shown(report(workloads=("math", "code")), capsys)
+    assert lines[0] == "math"
+    assert sum(line.startswith("LOAD") for line in lines) == 2
+    assert "dflash-8, accepted by place, %: 90 81 73 66 59 53 48" in lines
+    assert lines[-1] == f"prefix cache: 0 of {2 * 25 * 20000} prompt tokens"
+
+
+def test_an_open_loop_stands_below_the_closed_ones(capsys):
+    whole = report()
+    cell = msgspec.structs.replace(whole.cells[0], load=Load(rate=0.5))
+    with_rate = msgspec.structs.replace(whole, cells=(cell, *whole.cells))
+    rows = shown(with_rate, capsys)[1:14]
+    assert rows[-1].startswith("0.5/s  plain")
+
+
+def test_a_run_that_answered_nothing_has_no_times(capsys):
+    whole = report({"plain": GENTLE["plain"]})
+    run = msgspec.structs.replace(
+        whole.cells[0].runs[0], requests=0, failed=9, output_tokens=0, ttft=None, tpot=None,
+        latency=None, prompt_tokens=0,
+    )  # fmt: skip
+    cells = (msgspec.structs.replace(whole.cells[0], runs=(run,)),)
+    row = shown(msgspec.structs.replace(whole, cells=cells), capsys)[1].split()
+    assert row == ["c=1", "plain", "0.0", "9"]
+
+
+@pytest.mark.parametrize("said", ["", " , ", "1,x", "0", "-1", "٣", "99999999"])
+def test_numbers_that_are_none(said):
+    with pytest.raises(UsageError):
+        whole_numbers("--concurrency", said)
+
+
+def test_numbers_are_taken_once_in_their_order():
+    assert whole_numbers("--concurrency", "8, 1,8,32") == (8, 1, 32)
+    assert whole_numbers("--concurrency", None) == ()
+
+
+@pytest.mark.parametrize(
+    ("typed", "again"),
+    [
+        ("bench m --seed 1", "dflash bench m --seed 1 --resume f.json"),
+        ("bench m --resume old.json", "dflash bench m --resume f.json"),
+        ("bench m --resume=old.json -- --x 1", "dflash bench m --resume f.json -- --x 1"),
+        ("bench m --url http://a:b@h", "dflash bench m --url http://h --resume f.json"),
+    ],
+)
+def test_the_command_that_goes_on(monkeypatch, typed, again):
+    monkeypatch.setattr("sys.argv", ["dflash", *typed.split()])
+    assert _again(Path("f.json")) == again
