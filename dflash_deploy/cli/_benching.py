@@ -65,6 +65,11 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     engine = engine_of(registry, asked)
     path = asked.output or asked.resume or default_path(registry.find(asked.wanted.model).name)
     results.check_writable(path)
+    if path.exists() and path != asked.resume:
+        raise UsageError(
+            f"{path} is there already, and would be lost",
+            hint=f"--resume {shlex.quote(str(path))} goes on with it; or another --output",
+        )
     taken_up = results.read(asked.resume) if asked.resume else None
     planned = course(registry, asked, engine, members.rank, members.ranks)
     found = takes_part(registry, asked, planned)
@@ -75,7 +80,10 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     try:
         report = run.all(report)
     except KeyboardInterrupt:
-        _told(run.report, registry, asked)
+        if not run.measured:
+            raise Interrupted("interrupted before a run was complete") from None
+        if not asked.json:  # the error is the one document then
+            _told(run.report, registry, asked)
         raise Interrupted(
             f"interrupted: {run.measured} runs are in {path}", hint=_again(path)
         ) from None
@@ -123,7 +131,7 @@ class Runner:
             results.save(report, self.path)
 
     def all(self, report: Report) -> Report:
-        self.keep(report)
+        self.report = report
         left = [self.planned.turns(servers.arms, report) for servers in self.found.servers]
         every = [turn for turns in left for turn in turns]
         requests = sum(self.planned.requests_at(turn.load) for turn in every)

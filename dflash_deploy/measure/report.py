@@ -105,16 +105,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def tokens_per_second(self) -> float:
         return self.output_tokens / self.seconds if self.seconds > 0 else 0.0
 
-    @property
-    def tokens_per_step(self) -> float | None:
-        """What a draft-verify cycle really brought: an answer that ends cuts its last one short.
-
-        The first token of an answer is the prompt's. None: no cycles were counted.
-        """
-        if self.speculation is None or self.speculation.drafts <= 0:
-            return None
-        return (self.output_tokens - self.requests) / self.speculation.drafts
-
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One arm under one load with one workload, repeated."""

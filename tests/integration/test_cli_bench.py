@@ -149,6 +149,24 @@ def test_resume_refuses_another_seed(bench, tmp_path):
     assert "its seed is 0, not 9" in ended.err
 
 
+def test_an_earlier_report_is_not_lost(bench, tmp_path):
+    (tmp_path / "bench.json").write_text("precious")
+    ended = bench()
+    assert ended.code == 2
+    assert f"--resume {tmp_path / 'bench.json'}" in ended.err
+    assert (tmp_path / "bench.json").read_text() == "precious"
+
+
+def test_interrupted_before_its_first_run_it_leaves_nothing(dflash, port, tmp_path):
+    process = dflash.start(*words(port, tmp_path), env={"FAKE_ENGINE_NEVER_READY": "1"})
+    wait_for("starting the server", process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "before a run was complete" in err
+    assert not list(tmp_path.glob("*.json"))
+
+
 def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_path):
     ended = bench(env={"FAKE_ENGINE_CRASH_ON": "12"})
     assert ended.code == 7

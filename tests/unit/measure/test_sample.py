@@ -61,11 +61,6 @@ def test_counters_win_over_reports_and_reports_over_a_gauge():
     assert run_of(Sample(answers=(answer(),), seconds=1)).speculation is None
 
 
-def test_tokens_per_step_leaves_the_prompts_token_out():
-    counted = Counted(drafts=5, accepted=16)
-    assert run_of(Sample(answers=(answer(),), seconds=1, counted=counted)).tokens_per_step == 4
-
-
 def test_cached_tokens_are_the_answers_own_else_the_servers():
     counted = Counted(cached_tokens=64.0)
     assert run_of(Sample(answers=(answer(),), seconds=1, counted=counted)).cached_tokens == 64
