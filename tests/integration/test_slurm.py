@@ -11,11 +11,20 @@ import httpx
 import pytest
 
 from tests.fakes import install_fakes
-from tests.slurm_cluster import CARDS, slurm
+from tests.slurm_cluster import CARDS, NODES, slurm
 from tests.unit.render.exported import PAIRS, odd, planned, text, with_key
 
 __all__ = ["slurm"]
-PLANS = {name: planned(*pair) for name, pair in PAIRS.items()} | {"odd": odd()}
+PLANS = {name: planned(*pair) for name, pair in PAIRS.items()} | {
+    "odd": odd(),
+    **{f"over-two-{engine}": planned("gpt-oss-120b", engine, "H100:8", nodes=2)
+       for engine in ("vllm", "sglang")},
+}  # fmt: skip
+NOTES = """\
+#!/bin/bash
+printf '%s\\n' "$SLURMD_NODENAME" "$CUDA_VISIBLE_DEVICES" "$@" > "words-$SLURM_NODEID"
+"""
+"""An engine that writes down what it was told, and where."""
 
 
 @pytest.fixture
@@ -64,6 +73,22 @@ def test_a_job_serves_on_its_cards_until_it_is_cancelled(slurm, script, port, tm
     assert until(lambda: not slurm.run("squeue", "--noheader").stdout.strip())
     assert not answers(plan)
     assert "s3cret" not in log(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_each_node_of_a_job_is_told_what_is_its_own(slurm, script, tmp_path, engine):
+    plan = PLANS[f"over-two-{engine}"]
+    program = tmp_path / f"data/dflash/engines/{engine}-{plan.version}/bin" / engine
+    program.parent.mkdir(parents=True)
+    program.write_text(NOTES)
+    program.chmod(0o755)
+    given = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    done = slurm.run("sbatch", "--wait", "--chdir", tmp_path, script(plan), **given)
+    assert done.returncode == 0, done.stderr + log(tmp_path)
+    for rank, name in enumerate(NODES):
+        where, cards, *words = (tmp_path / f"words-{rank}").read_text().splitlines()
+        assert (where, cards) == (name, "0,1,2,3,4,5,6,7")
+        assert words == list(plan.of_node(str(rank), NODES[0], first=not rank)[1:])
 
 
 def test_a_job_without_its_key_ends_before_the_server_starts(slurm, script, port, tmp_path):
