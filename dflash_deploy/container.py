@@ -55,6 +55,14 @@ class Container:
     compiled: str
     """The folder below the user's cache that is mounted as the engine's home."""
 
+    def check_elsewhere(self) -> None:
+        """Raises Unsupported for weights that lie on this machine alone."""
+        if self.weights:
+            raise Unsupported(
+                f"{self.weights[0]} is a folder of this machine, and a cluster does not see it",
+                hint="--format docker, or weights that a hub has",
+            )
+
     @property
     def health(self) -> tuple[str, ...]:
         """A check with what every image has; it asks from inside."""

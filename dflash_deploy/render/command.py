@@ -28,8 +28,12 @@ def _command(plan: Plan, argv: Sequence[str]) -> str:
     head = [f"{name}={shlex.quote(value)}" for name, value in plan.env.items()]
     # a secret is written as a reference: the shell fills it in, the text never holds it
     head += [f'{secret.env}="${secret.taken_from}"' for secret in plan.secrets if secret.env]
-    lines = [shlex.join(line) for line in flag_lines(argv)]
-    return " \\\n  ".join([" ".join([*head, lines[0]]), *lines[1:]])
+    return " ".join([*head, lines(argv)])
+
+
+def lines(argv: Sequence[str]) -> str:
+    """A command as a shell reads it, a flag a line."""
+    return " \\\n  ".join(shlex.join(line) for line in flag_lines(argv))
 
 
 def flag_lines(argv: Sequence[str]) -> Iterator[list[str]]:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from dflash_deploy.container import HOME, HUB, HUB_TOKEN, PROBE_TIMEOUT, Container
-from dflash_deploy.errors import Unsupported
 from dflash_deploy.hardware import Card
 from dflash_deploy.plan import Plan
 from dflash_deploy.render.documents import dump, literal
@@ -22,11 +21,7 @@ EVERY = 10
 
 def render(plan: Plan, box: Container) -> str:
     """YAML of three objects. Raises Unsupported for weights that lie on this machine alone."""
-    if box.weights:
-        raise Unsupported(
-            f"{box.weights[0]} is a folder of this machine, and a cluster does not see it",
-            hint="--format docker, or weights that a hub has",
-        )
+    box.check_elsewhere()
     return dump(claim(plan, box), _deployment(plan, box), service(box))
 
 

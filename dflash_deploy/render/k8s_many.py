@@ -18,6 +18,7 @@ LEADER, WORKER = "$(LWS_LEADER_ADDRESS)", "$(LWS_WORKER_INDEX)"
 
 def replicas(plan: Plan, box: Container, count: int, router: Router) -> str:
     """A set of servers with names of their own, and the router that knows them by these."""
+    box.check_elsewhere()
     hosts = f"{box.name}-replicas"
     urls = tuple(f"http://{box.name}-{i}.{hosts}:{box.port}" for i in range(count))
     return dump(
@@ -31,6 +32,7 @@ def replicas(plan: Plan, box: Container, count: int, router: Router) -> str:
 
 def over_nodes(plan: Plan, box: Container, leader: Container, follower: Container) -> str:
     """A LeaderWorkerSet: one pod a node; the first answers, and all start anew if one fails."""
+    box.check_elsewhere()
     return dump(claim(plan, box, SHARED), _group(plan, leader, follower), _leader_service(box))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from dflash_deploy.plan import Plan
-from dflash_deploy.render.command import HEAD, flag_lines
+from dflash_deploy.render.command import HEAD, lines
 from dflash_deploy.service import cards, search_path, service_name
 
 RANK = "DFLASH_NODE_RANK"
@@ -20,7 +20,7 @@ def render(plan: Plan) -> str:
     if plan.nodes:
         return "\n".join([*parts, *_on_each(plan)])
     # srun passes signals on, and takes no share of the node by itself
-    return "\n".join([*parts, f"exec srun --ntasks=1 {_lines(plan.argv)}"])
+    return "\n".join([*parts, f"exec srun --ntasks=1 {lines(plan.argv)}"])
 
 
 def _on_each(plan: Plan) -> Iterator[str]:
@@ -41,14 +41,10 @@ def _on_each(plan: Plan) -> Iterator[str]:
 
 
 def _own(plan: Plan, *, first: bool) -> str:
-    text = _lines(plan.of_node(RANK, HEAD, first=first))
+    text = lines(plan.of_node(RANK, HEAD, first=first))
     # inside single quotes, a quote ends them, stands for itself, and begins them again
     quoted = text.replace("'", "'\\''")
     return quoted.replace(RANK, '"$SLURM_NODEID"').replace(HEAD, '"$DFLASH_HEAD"')
-
-
-def _lines(argv: Sequence[str]) -> str:
-    return " \\\n  ".join(shlex.join(line) for line in flag_lines(argv))
 
 
 def _directives(plan: Plan) -> Iterator[str]:

@@ -140,6 +140,16 @@ def test_replicas_in_kubernetes_are_known_to_the_router_by_name(engine, tmp_path
     assert _valid(written, tmp_path)
 
 
+@pytest.mark.parametrize("options", [{}, {"nodes": 2}, {"replicas": 4}], ids=str)
+def test_no_cluster_sees_a_folder_of_this_machine(options, tmp_path):
+    """One of a shared file system is a claim of its own; this file would name none."""
+    count = options.pop("replicas", 1)
+    plan = planned("gpt-oss-120b", "vllm", "H100:8", target_path=str(tmp_path), **options)
+    with pytest.raises(Unsupported) as caught:
+        text("k8s", plan, count)
+    assert str(tmp_path) in caught.value.message
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_replicas_in_compose_have_cards_of_their_own(engine, tmp_path):
     plan = planned("gemma-4-31b", engine, "H100:8", tensor_parallel=2)
