@@ -26,6 +26,7 @@ class Format(StrEnum):
     k8s = "k8s"
     systemd = "systemd"
     slurm = "slurm"
+    skypilot = "skypilot"
     vllm_config = "vllm-config"
     sglang_config = "sglang-config"
     prometheus = "prometheus"

@@ -7,11 +7,24 @@ from typing import Any
 import yaml
 
 
+class Script(str):
+    """Lines for a shell, written as they are read."""
+
+    __slots__ = ()
+
+
 class _Plain(yaml.SafeDumper):
     """Without anchors: a value that stands twice is written twice."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True
+
+
+def _script(dumper: _Plain, script: Script) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(script), style="|")
+
+
+_Plain.add_representer(Script, _script)
 
 
 def dump(*documents: Any) -> str:

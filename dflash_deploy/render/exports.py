@@ -19,6 +19,7 @@ from dflash_deploy.render import (
     k8s,
     k8s_many,
     prometheus,
+    skypilot,
     slurm,
     systemd,
 )
@@ -127,6 +128,17 @@ def _slurm(plan: Plan, _engine: Engine, _user: str) -> Export:
     return Export(slurm.render(plan), "sbatch FILE")
 
 
+def _skypilot(plan: Plan, engine: Engine, _user: str) -> Export:
+    name = service_name(plan)
+    keys = "".join(f" --secret {secret.env}" for secret in plan.secrets)
+    given = "".join(f'{secret.env}="${secret.taken_from}" ' for secret in plan.secrets)
+    use = (
+        f"{given}sky launch --cluster {name}{keys} FILE; with --secret {HUB_TOKEN} for gated"
+        f" weights; then ssh -L {plan.port}:localhost:{plan.port} {name}"
+    )
+    return Export(skypilot.render(plan, container(plan, engine)), use)
+
+
 def _vllm_config(plan: Plan, _engine: Engine, _user: str) -> Export:
     text = engine_config.render(plan, "vllm")
     return Export(text, f"{_variables(plan)}vllm serve --config FILE.yaml")
@@ -165,12 +177,13 @@ EXPORTS: dict[str, Callable[[Plan, Engine, str], Export]] = {
     "k8s": _k8s,
     "systemd": _systemd,
     "slurm": _slurm,
+    "skypilot": _skypilot,
     "vllm-config": _vllm_config,
     "sglang-config": _sglang_config,
 }
 
 
-OVER_NODES = ("k8s", "slurm")
+OVER_NODES = ("k8s", "slurm", "skypilot")
 REPLICATED: dict[str, Callable[[Plan, Engine, str, int], Export]] = {
     "k8s": _k8s_replicas,
     "compose": _compose_replicas,

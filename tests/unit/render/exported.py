@@ -60,7 +60,12 @@ def text(form: str, plan: Plan) -> str:
 
 
 def forms(plan: Plan) -> list[str]:
-    return [*ARGV, f"{plan.engine}-config"]
+    return [*commands(plan), f"{plan.engine}-config"]
+
+
+def commands(plan: Plan) -> list[str]:
+    """The forms that hold the whole command: SkyPilot's is for one kind of card."""
+    return [form for form in ARGV if form != "skypilot" or plan.hardware.cards]
 
 
 def ran(*argv: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -144,12 +149,19 @@ def slurm_argv(written: str, folder: Path) -> list[str]:
     return words
 
 
+def skypilot_argv(written: str, folder: Path, **env: str) -> list[str]:
+    script = yaml.safe_load(written)["run"]
+    program = re.findall(r"^exec (\S+)", script, re.MULTILINE)[0]
+    return [program, *called(script, program, folder, **{"VLLM_API_KEY": "x"} | env)]
+
+
 ARGV = {
     "docker": docker_argv,
     "compose": compose_argv,
     "k8s": k8s_argv,
     "systemd": systemd_argv,
     "slurm": slurm_argv,
+    "skypilot": skypilot_argv,
 }
 """How each form's argv is read back."""
 
