@@ -24,6 +24,7 @@ class Format(StrEnum):
     docker = "docker"
     compose = "compose"
     k8s = "k8s"
+    kserve = "kserve"
     systemd = "systemd"
     slurm = "slurm"
     skypilot = "skypilot"

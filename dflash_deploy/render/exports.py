@@ -18,6 +18,7 @@ from dflash_deploy.render import (
     grafana,
     k8s,
     k8s_many,
+    kserve,
     prometheus,
     skypilot,
     slurm,
@@ -105,6 +106,12 @@ def _compose_replicas(plan: Plan, engine: Engine, user: str, count: int) -> Expo
     return Export(compose.replicas(box, user, count, router()), _compose(plan, engine, user).use)
 
 
+def _kserve(plan: Plan, engine: Engine, _user: str) -> Export:
+    forward = f"kubectl port-forward service/{service_name(plan)}-predictor {plan.port}:80"
+    text = kserve.render(plan, container(plan, engine))
+    return Export(text, f"{_kubectl(plan)}; then {forward}")
+
+
 def _kubectl(plan: Plan) -> str:
     return (
         f"kubectl create secret generic {service_name(plan)} --from-env-file=SECRETS"
@@ -175,6 +182,7 @@ EXPORTS: dict[str, Callable[[Plan, Engine, str], Export]] = {
     "docker": _docker,
     "compose": _compose,
     "k8s": _k8s,
+    "kserve": _kserve,
     "systemd": _systemd,
     "slurm": _slurm,
     "skypilot": _skypilot,

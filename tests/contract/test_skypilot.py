@@ -8,14 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import uv
 import yaml
-from engine_env import _made
 
 from dflash_deploy.render.skypilot import NAMES
+from tests.contract.package_env import python_with
 from tests.unit.render.exported import PAIRS, odd, planned, text, with_key
 
-RELEASE = "skypilot==0.14.1"
 PLANS = {
     "gpt-oss-20b-vllm": planned(*PAIRS["gpt-oss-20b-vllm"]),
     "gemma-4-31b-sglang": planned(*PAIRS["gemma-4-31b-sglang"]),
@@ -38,13 +36,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """That of an environment with SkyPilot in it, made once."""
-
-    def install(folder: Path) -> None:
-        for words in (("venv", "--clear", folder), ("pip", "install", "--python", folder, RELEASE)):
-            subprocess.run([uv.find_uv_bin(), "--quiet", *map(str, words)], check=True)
-
-    return _made(RELEASE, install) / "bin" / "python"
+    return python_with("skypilot==0.14.1")
 
 
 @pytest.fixture

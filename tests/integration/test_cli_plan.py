@@ -77,7 +77,7 @@ def test_plan_writes_what_others_run_and_says_what_to_type_next(dflash):
     plan = ("plan", "gpt-oss-20b", "-e", "vllm", "--gpu", "H100", "--format")
     for form, next_command in (
         ("docker", "docker logs"), ("compose", "docker compose"), ("k8s", "kubectl apply"),
-        ("systemd", "systemctl --user"), ("slurm", "sbatch"), ("skypilot", "sky launch"),
+        ("kserve", "kubectl port-forward"),         ("systemd", "systemctl --user"), ("slurm", "sbatch"), ("skypilot", "sky launch"),
         ("vllm-config", "vllm serve --config"),
     ):  # fmt: skip
         ended = dflash.run(*plan, form)

@@ -120,6 +120,11 @@ def k8s_argv(written: str, folder: Path) -> list[str]:
     return [word.replace("$$", "$") for word in server["command"]]
 
 
+def kserve_argv(written: str, folder: Path) -> list[str]:
+    (server,) = kubernetes(written)["InferenceService"]["spec"]["predictor"]["containers"]
+    return [word.replace("$$", "$") for word in server["command"]]
+
+
 def systemd_lines(written: str, key: str) -> list[str]:
     return [line.partition("=")[2] for line in written.splitlines() if line.startswith(f"{key}=")]
 
@@ -159,6 +164,7 @@ ARGV = {
     "docker": docker_argv,
     "compose": compose_argv,
     "k8s": k8s_argv,
+    "kserve": kserve_argv,
     "systemd": systemd_argv,
     "slurm": slurm_argv,
     "skypilot": skypilot_argv,

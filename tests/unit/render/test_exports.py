@@ -29,7 +29,7 @@ from tests.unit.render.exported import (
 GOLDEN = Path(__file__).parents[2] / "golden" / "exports"
 PLANS = {name: planned(*pair) for name, pair in PAIRS.items()}
 ODD = {"odd": odd()}
-IN_CONTAINERS = ("docker", "compose", "k8s")
+IN_CONTAINERS = ("docker", "compose", "k8s", "kserve")
 
 
 def same_command(argv, form):

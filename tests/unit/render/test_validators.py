@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
-from tests.unit.render.exported import PAIRS, composed, odd, planned, ran, text, with_key
+from tests.unit.render.exported import (
+    PAIRS,
+    composed,
+    kubernetes,
+    odd,
+    planned,
+    ran,
+    text,
+    with_key,
+)  # fmt: skip
 
 PLANS = {name: planned(*pair) for name, pair in PAIRS.items()} | {
     "odd": odd(),
@@ -42,6 +52,30 @@ def test_compose_fills_in_the_folders_and_the_key(tmp_path):
 def test_kubernetes_validates_the_objects(plan, tmp_path):
     file = tmp_path / "objects.yaml"
     file.write_text(text("k8s", plan))
+    done = ran("kubernetes-validate", "--strict", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_kubernetes_validates_the_pod_of_kserve(plan, tmp_path):
+    """The rest of an InferenceService is KServe's own: tests/contract has its models read it."""
+    service = kubernetes(text("kserve", plan))["InferenceService"]
+    pod = service["spec"]["predictor"]
+    replicas = pod.pop("minReplicas"), pod.pop("maxReplicas")
+    strategy = pod.pop("deploymentStrategy")
+    labels = service["metadata"]["labels"]
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": service["metadata"],
+        "spec": {
+            "replicas": replicas[0],
+            "strategy": strategy,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    file = tmp_path / "objects.yaml"
+    file.write_text(yaml.safe_dump(deployment))
     done = ran("kubernetes-validate", "--strict", file)
     assert done.returncode == 0, done.stdout + done.stderr
 
