@@ -52,6 +52,10 @@ class Asked:
     patience: float
     output: Path | None
     resume: Path | None
+    compare: Path | None
+    """An earlier report, to stand beside the new one."""
+    page: Path | None
+    """Where the report is told for readers, by its ending."""
     json: bool
 
 

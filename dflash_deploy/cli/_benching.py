@@ -17,8 +17,10 @@ from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
+from dflash_deploy.cli.report import check_page, show_comparison, write_page
 from dflash_deploy.errors import DFlashError, Interrupted, UsageError
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.measure import compare as comparing
 from dflash_deploy.measure import results
 from dflash_deploy.measure.bench import Course, measure
 from dflash_deploy.measure.connection import LOCAL
@@ -65,12 +67,14 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     engine = engine_of(registry, asked)
     path = asked.output or asked.resume or default_path(registry.find(asked.wanted.model).name)
     results.check_writable(path)
+    check_page(asked.page)
     if path.exists() and path != asked.resume:
         raise UsageError(
             f"{path} is there already, and would be lost",
             hint=f"--resume {shlex.quote(str(path))} goes on with it; or another --output",
         )
-    taken_up = results.read(asked.resume) if asked.resume else None
+    taken_up, earlier = (results.read(file) if file else None
+                         for file in (asked.resume, asked.compare))  # fmt: skip
     planned = course(registry, asked, engine, members.rank, members.ranks)
     found = takes_part(registry, asked, planned)
     report = begun(registry, asked, found, planned)
@@ -96,6 +100,16 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     run.keep(report)
     _told(report, registry, asked)
     _output.note(f"the whole report: {path}")
+    if members.rank == 0:
+        _retold(report, registry, asked, earlier)
+
+
+def _retold(report: Report, registry: Registry, asked: Asked, earlier: Report | None) -> None:
+    """As a page, and beside an earlier one."""
+    if asked.page:
+        write_page(asked.page, report, published_for(registry.find(report.model), report.draft))
+    if earlier and not asked.json:
+        show_comparison(comparing.compare(earlier, report))
 
 
 def takes_part(registry: Registry, asked: Asked, planned: Course) -> Field:

@@ -70,6 +70,12 @@ def bench(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the report of an interrupted one.")
     ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="An earlier report: what got slower since.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--report", help="Also as a page or text: FILE.html or FILE.md.")
+    ] = None,
     request_timeout: Annotated[
         float, typer.Option("--request-timeout", min=0.1, help="Seconds for one answer.")
     ] = 600.0,
@@ -102,5 +108,6 @@ def bench(
     run(Asked(
         wanted, engine_env, timeout, url, baseline_url, block_sizes, concurrency, rate,
         tuple(arm or ()), synthetic_acceptance, tuple(workload or ()), num_prompts, repeats,
-        max_tokens, thinking, temperature, seed, request_timeout, output, resume, json,
+        max_tokens, thinking, temperature, seed, request_timeout, output, resume,
+        compare, page, json,
     ))  # fmt: skip

@@ -66,6 +66,33 @@ def report(
         show_report(found, published)
 
 
+def check_page(path: Path | None) -> None:
+    """Before an hour of measuring. Raises UsageError for an ending that no form has."""
+    from dflash_deploy.errors import UsageError
+    from dflash_deploy.measure.results import check_writable
+
+    if path is None:
+        return
+    if path.suffix not in (".html", ".md"):
+        raise UsageError(f"{path} is no form of a report", hint="--report FILE.html, or FILE.md")
+    check_writable(path)
+
+
+def write_page(path: Path, found: Report, published: list[Evidence]) -> None:
+    """The report for readers. Raises UsageError where it cannot be written."""
+    from dflash_deploy.errors import UsageError, unread
+    from dflash_deploy.measure.html import render_html
+    from dflash_deploy.measure.markdown import render_markdown
+
+    text = (render_html if path.suffix == ".html" else render_markdown)(found, published)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {unread(error)}", hint="dflash report FILE"
+                         " --format html writes it once more") from error  # fmt: skip
+    _output.note(f"for readers: {path}")
+
+
 def known_of(found: Report, folder: Path | None) -> list[Evidence]:
     """What the registry has on the pair; nothing for a model or a draft that it does not know."""
     from dflash_deploy.errors import UnknownModel

@@ -209,3 +209,21 @@ def test_a_slip_is_one_line_before_anything_starts(bench, options, said):
     assert said in ended.err
     assert "Traceback" not in ended.err
     assert "starting the server" not in ended.err
+
+
+def test_it_is_told_again_as_a_page_and_beside_an_earlier_one(bench, tmp_path):
+    old, page = tmp_path / "old.json", tmp_path / "page.html"
+    assert bench().code == 0
+    (tmp_path / "bench.json").rename(old)
+    ended = bench("--compare", str(old), "--report", str(page))
+    assert ended.code == 0, ended.err
+    assert "Compared" in ended.out
+    assert "BEFORE" in ended.out
+    assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("slip", [("--report", "page.pdf"), ("--compare", "none.json")])
+def test_what_cannot_be_told_afterwards_is_said_before_a_server_starts(bench, slip):
+    ended = bench(*slip)
+    assert ended.code == 2
+    assert "starting the server" not in ended.err
