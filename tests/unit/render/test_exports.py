@@ -10,7 +10,7 @@ import pytest
 
 from dflash_deploy.cli.plan import Format
 from dflash_deploy.errors import Unsupported
-from dflash_deploy.render.exports import EXPORTS, WATCHING, export
+from dflash_deploy.render.exports import EXPORTS, OVER_NODES, WATCHING, export
 from tests.unit.render.exported import (
     ARGV,
     PAIRS,
@@ -29,6 +29,9 @@ from tests.unit.render.exported import (
 GOLDEN = Path(__file__).parents[2] / "golden" / "exports"
 PLANS = {name: planned(*pair) for name, pair in PAIRS.items()}
 ODD = {"odd": odd()}
+OVER_TWO = {
+    "kimi-k2.5-two-nodes": planned("kimi-k2.5", "vllm", "H100:8", nodes=2, trust_remote_code=True)
+}
 IN_CONTAINERS = ("docker", "compose", "k8s", "kserve")
 
 
@@ -60,10 +63,11 @@ def test_every_export_is_a_format_of_plan():
     assert {form.value for form in Format} - others == {*EXPORTS, *WATCHING}
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", [*PLANS, *OVER_TWO])
 def test_the_texts_are_the_reviewed_ones(name, request):
-    for form in forms(PLANS[name]):
-        path, written = GOLDEN / name / f"{form}.txt", text(form, PLANS[name]) + "\n"
+    plan = (PLANS | OVER_TWO)[name]
+    for form in OVER_NODES if plan.nodes else forms(plan):
+        path, written = GOLDEN / name / f"{form}.txt", text(form, plan) + "\n"
         if request.config.getoption("--update"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(written)
