@@ -27,6 +27,8 @@ ENVIRONMENT = {
     "USER": "dflash",
 }
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - a name
+SCRATCH = ("/tmp", "exec,mode=1777")  # noqa: S108 - the container's own
+"""Where a container with a read-only root may write beside its caches; code is loaded from it."""
 PROBE_TIMEOUT = 25
 """Seconds: SGLang generates a token for its health check."""
 

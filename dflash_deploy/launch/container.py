@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
+from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, SCRATCH, Container, folders
 from dflash_deploy.errors import DFlashError, LaunchError
 from dflash_deploy.launch.daemon import told
 from dflash_deploy.launch.output import Redactor, Sink, Tail
@@ -227,6 +227,8 @@ def options(box: Container, environ: Mapping[str, str]) -> dict[str, Any]:
         "user": f"{os.getuid()}:{os.getgid()}",
         "security_opt": ["no-new-privileges"],
         "cap_drop": ["ALL"],
+        "read_only": True,
+        "tmpfs": dict([SCRATCH]),
         "ports": {f"{box.port}/tcp": (box.address.strip("[]"), box.port)},
         "volumes": binds,
         "environment": {**box.env, **token, **secrets},

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
+from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, SCRATCH, Container, folders
 from dflash_deploy.render.documents import dump, literal
 from dflash_deploy.render.router import Router
-
-SCRATCH = "/tmp:exec,mode=1777"  # noqa: S108 - the container's own; what is compiled is loaded there
 
 
 def render(box: Container, user: str) -> str:
@@ -64,7 +62,7 @@ def _service(box: Container, user: str) -> dict[str, Any]:
         "ipc": "host",
         # `user` could write to nothing else: what engines keep is in the two folders
         "read_only": True,
-        "tmpfs": [SCRATCH],
+        "tmpfs": [":".join(SCRATCH)],
         "security_opt": ["no-new-privileges:true"],
         "cap_drop": ["ALL"],
         "healthcheck": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, Container, folders
+from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, SCRATCH, Container, folders
 
 
 def render(box: Container) -> str:
@@ -24,6 +24,7 @@ def _options(box: Container) -> Iterator[str]:
     yield "--ipc host"
     yield '--user "$(id -u):$(id -g)"'
     yield "--security-opt no-new-privileges --cap-drop ALL"
+    yield f"--read-only --tmpfs {':'.join(SCRATCH)}"
     yield shlex.join(["--publish", f"{box.address}:{box.port}:{box.port}"])
     for outside, within in folders(box):
         yield f'--volume "{outside}:{within}"'

@@ -25,7 +25,16 @@ NEWEST = VLLM.releases[-1].version
 IMAGE = VLLM.images[0].reference.format(version=NEWEST)
 SECRET = "sk-never-written-down"
 # the daemon here gives no cards; what is compared is all the rest
-ALIKE = ("PortBindings", "RestartPolicy", "IpcMode", "Init", "SecurityOpt", "CapDrop")
+ALIKE = (
+    "PortBindings",
+    "RestartPolicy",
+    "IpcMode",
+    "Init",
+    "SecurityOpt",
+    "CapDrop",
+    "ReadonlyRootfs",
+    "Tmpfs",
+)
 
 
 class Boxes(CommandLine):
