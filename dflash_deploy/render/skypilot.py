@@ -88,6 +88,9 @@ def _run(plan: Plan) -> Iterator[str]:
         yield f"exec {lines(plan.argv)}"
         return
     yield "DFLASH_HEAD=${SKYPILOT_NODE_IPS%%$'\\n'*}"
+    if not plan.nodes.follower:
+        yield f"exec {_of_node(plan, first=True)}"
+        return
     yield 'if [ "$SKYPILOT_NODE_RANK" -eq 0 ]; then'
     yield f"exec {_of_node(plan, first=True)}"
     yield "else"
