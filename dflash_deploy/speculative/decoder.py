@@ -10,12 +10,13 @@ from torch import Tensor
 
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative.cache import KVCache
+from dflash_deploy.speculative.chances import chances
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.speculative.model import DraftModel
 from dflash_deploy.speculative.proposer import Proposer
 from dflash_deploy.speculative.sampling import Chooser
 from dflash_deploy.speculative.target import Session, Target, TargetShape
-from dflash_deploy.speculative.types import Sampling, Step
+from dflash_deploy.speculative.types import Chance, Sampling, Step
 
 
 class SpeculativeDecoder:
@@ -77,8 +78,7 @@ class _Sequence:
         remaining = self._sampling.max_new_tokens
         # inference mode may not be held across a yield: the caller's code would run inside it
         with torch.inference_mode():
-            session, state, token = self._prefill(prompt)
-        step = Step((token,))
+            session, state, step = self._prefill(prompt)
         while True:
             step = self._until_stop(step)
             yield step
@@ -88,7 +88,7 @@ class _Sequence:
             with torch.inference_mode():
                 step = self._cycle(session, state, step.tokens[-1], remaining)
 
-    def _prefill(self, prompt: list[int]) -> tuple[Session, KVCache | None, int]:
+    def _prefill(self, prompt: list[int]) -> tuple[Session, KVCache | None, Step]:
         capacity = len(prompt) + self._sampling.max_new_tokens
         proposer = self._proposer
         session = self._target.open(capacity, () if proposer is None else proposer.taps)
@@ -97,13 +97,13 @@ class _Sequence:
         if proposer is not None and rows.features is not None:
             state = proposer.open(capacity)
             proposer.commit(state, rows.features, len(prompt))
-        return session, state, self._chooser.choose(rows.logits[-1])
+        return session, state, self._chosen(rows.logits)
 
     def _cycle(self, session: Session, state: KVCache | None, anchor: int, remaining: int) -> Step:
         """Commit at most `remaining` tokens behind `anchor`, the last token committed."""
         if self._proposer is None or state is None or remaining == 1:
             logits = session.forward(self._tensor([anchor]), 1).logits
-            return Step((self._chooser.choose(logits[-1]),))
+            return self._chosen(logits)
         proposal = self._proposer.propose(state, anchor, remaining - 1, self._chooser)
         start = session.length
         block = torch.cat((self._tensor([anchor]), proposal.tokens))
@@ -114,13 +114,24 @@ class _Sequence:
         if seen.features is not None:
             self._proposer.commit(state, seen.features, committed)
         tokens = (*proposal.tokens[: verdict.accepted].tolist(), verdict.token)
-        return Step(tokens, drafted=len(proposal.tokens), accepted=verdict.accepted)
+        told = self._chances(seen.logits[:committed], tokens)
+        return Step(tokens, len(proposal.tokens), verdict.accepted, told)
+
+    def _chosen(self, logits: Tensor) -> Step:
+        """The target's own token, by its logits [1, vocab]."""
+        token = self._chooser.choose(logits[-1])
+        return Step((token,), chances=self._chances(logits, (token,)))
+
+    def _chances(self, logits: Tensor, tokens: Sequence[int]) -> tuple[Chance, ...]:
+        top = self._sampling.logprobs
+        return () if top is None else chances(logits, tokens, top)
 
     def _until_stop(self, step: Step) -> Step:
         for index, token in enumerate(step.tokens):
             if token in self._sampling.stop_token_ids:
                 kept = index + 1
-                return Step(step.tokens[:kept], step.drafted, min(step.accepted, kept))
+                accepted = min(step.accepted, kept)
+                return Step(step.tokens[:kept], step.drafted, accepted, step.chances[:kept])
         return step
 
     def _tensor(self, ids: list[int]) -> Tensor:

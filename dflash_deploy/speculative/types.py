@@ -17,6 +17,16 @@ class Sampling:
     top_k: int = 0
     seed: int | None = None
     stop_token_ids: frozenset[int] = frozenset()
+    logprobs: int | None = None
+    """How many of the likeliest tokens to tell in each place; None: no log-probabilities."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """A token's log-probability, and the likeliest tokens in its place, best first."""
+
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,8 @@ class Step:
     tokens: tuple[int, ...]
     drafted: int = 0
     accepted: int = 0
+    chances: tuple[Chance, ...] = ()
+    """One for each token, where `Sampling.logprobs` asks for them."""
 
 
 class Decoder(Protocol):

@@ -231,3 +231,37 @@ def test_a_seed_repeats_the_answer(decoder):
     first = tokens(decoder.generate([1, 2], sampling))
     assert first == tokens(decoder.generate([1, 2], sampling))
     assert first != tokens(decoder.generate([1, 2], Sampling(30, temperature=1.0, seed=8)))
+
+
+def test_log_probabilities_of_a_block_are_those_of_plain_decoding(model, decoder):
+    asked = Sampling(30, logprobs=3)
+    for prompt in PROMPTS[:4]:
+        steps = list(decoder.generate(prompt, asked))
+        told = [chance for step in steps for chance in step.chances]
+        plain = [c for s in decoder.generate(prompt, asked, speculate=False) for c in s.chances]
+        said = tokens(steps)
+        logits = model(torch.tensor([prompt + said])).logits.detach()[0, len(prompt) - 1 : -1]
+        reference = logits.log_softmax(-1)
+        assert len(told) == len(plain) == len(said) == 30
+        for chance, other, token, row in zip(told, plain, said, reference, strict=True):
+            assert chance.logprob == pytest.approx(other.logprob, abs=1e-4)
+            assert chance.logprob == pytest.approx(float(row[token]), abs=1e-4)
+            assert [value for _, value in chance.top] == pytest.approx(
+                row.topk(3).values.tolist(), abs=1e-4
+            )
+            assert chance.top[0][0] == token  # greedy
+
+
+def test_log_probabilities_are_before_temperature_and_end_with_the_answer(model, decoder):
+    said = tokens(decoder.generate([1, 2], Sampling(30)))
+    asked = Sampling(30, 0.7, seed=3, stop_token_ids=frozenset({said[4]}), logprobs=0)
+    steps = list(decoder.generate([1, 2], asked))
+    answer = tokens(steps)
+    row = model(torch.tensor([[1, 2]])).logits.detach()[0, -1].log_softmax(-1)
+    assert steps[0].chances[0].logprob == pytest.approx(float(row[answer[0]]), abs=1e-4)
+    assert all(len(step.chances) == len(step.tokens) for step in steps)
+    assert not any(chance.top for step in steps for chance in step.chances)
+
+
+def test_who_does_not_ask_gets_none(decoder):
+    assert not any(step.chances for step in decoder.generate([1, 2], Sampling(8)))
