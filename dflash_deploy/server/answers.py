@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from dflash_deploy.server.logprobs import TokenBytes, of_chat, of_completion
 from dflash_deploy.server.sequence import Chunk, Report
 
 
@@ -18,13 +19,13 @@ class Answer:
     chat: bool
     include_usage: bool = False
     prompt_ids: tuple[int, ...] | None = None  # set: the client wants token ids as well
+    spell: TokenBytes | None = None  # set: the client wants log-probabilities as well
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, chunks: list[Chunk], report: Report) -> dict[str, Any]:
         text = "".join(chunk.text for chunk in chunks)
         said = {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
-        ids = [token for chunk in chunks for token in chunk.token_ids]
-        choice = self._choice(said, report.finish_reason, ids)
+        choice = self._choice(said, report.finish_reason, chunks)
         kind = "chat.completion" if self.chat else "text_completion"
         extra = {} if self.prompt_ids is None else {"prompt_token_ids": list(self.prompt_ids)}
         return self._object(kind, [choice]) | extra | usage_and_metrics(report)
@@ -39,14 +40,14 @@ class Answer:
 
     def piece(self, chunk: Chunk) -> dict[str, Any] | None:
         """One cycle's chunk; None if it has nothing to show (its text is still held back)."""
-        if not chunk.text and chunk.report is None and self.prompt_ids is None:
+        if not chunk.text and chunk.report is None and not self._tells_tokens:
             return None
         if self.chat:
             said: dict[str, Any] = {"delta": {"content": chunk.text} if chunk.text else {}}
         else:
             said = {"text": chunk.text}
         reason = None if chunk.report is None else chunk.report.finish_reason
-        return self._chunk([self._choice(said, reason, list(chunk.token_ids))])
+        return self._chunk([self._choice(said, reason, [chunk])])
 
     def closing(self, report: Report) -> dict[str, Any] | None:
         """The usage chunk, for those who asked for it."""
@@ -54,9 +55,23 @@ class Answer:
             return None
         return self._chunk([]) | usage_and_metrics(report)
 
-    def _choice(self, said: dict[str, Any], reason: str | None, ids: list[int]) -> dict[str, Any]:
-        choice = {"index": 0, **said, "logprobs": None, "finish_reason": reason}
+    @property
+    def _tells_tokens(self) -> bool:
+        return self.prompt_ids is not None or self.spell is not None
+
+    def _choice(
+        self, said: dict[str, Any], reason: str | None, chunks: list[Chunk]
+    ) -> dict[str, Any]:
+        ids = [token for chunk in chunks for token in chunk.token_ids]
+        logprobs = self._logprobs(ids, chunks)
+        choice = {"index": 0, **said, "logprobs": logprobs, "finish_reason": reason}
         return choice if self.prompt_ids is None else {**choice, "token_ids": ids}
+
+    def _logprobs(self, ids: list[int], chunks: list[Chunk]) -> dict[str, Any] | None:
+        if self.spell is None or not chunks:
+            return None
+        chances = [chance for chunk in chunks for chance in chunk.chances]
+        return (of_chat if self.chat else of_completion)(ids, chances, self.spell)
 
     def _chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         kind = "chat.completion.chunk" if self.chat else "text_completion"

@@ -70,7 +70,8 @@ class Service:
         mailbox = Mailbox()
         state = RequestState(job, self.intake.text.decode, mailbox.post)
         prompt_ids = job.prompt_ids if body.return_token_ids else None
-        answer = Answer(job.request_id, body.model, chat, body.include_usage, prompt_ids)
+        spell = None if body.alternatives is None else self.intake.text.token_bytes
+        answer = Answer(job.request_id, body.model, chat, body.include_usage, prompt_ids, spell)
         self.scheduler.submit(state)
         streams = False
         try:

@@ -75,6 +75,7 @@ class Intake:
             top_k=max(top_k, 0),  # vLLM's -1 is off, as 0 is
             seed=body.seed,
             stop_token_ids=own | frozenset(body.stop_token_ids or ()),
+            logprobs=body.alternatives,
         )
 
     def _known(self, ids: list[int]) -> list[int]:

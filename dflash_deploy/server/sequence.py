@@ -9,7 +9,7 @@ from typing import Literal
 
 from dflash_deploy.server.api_error import ApiError
 from dflash_deploy.server.detokenize import Detokenizer, StopStrings
-from dflash_deploy.speculative.types import Decoder, Sampling, Step
+from dflash_deploy.speculative.types import Chance, Decoder, Sampling, Step
 
 FinishReason = Literal["stop", "length"]
 
@@ -60,6 +60,10 @@ class Chunk:
     token_ids: tuple[int, ...]
     step: Step
     report: Report | None = None
+
+    @property
+    def chances(self) -> tuple[Chance, ...]:
+        return self.step.chances[: len(self.token_ids)]
 
 
 Post = Callable[[Chunk | ApiError], None]

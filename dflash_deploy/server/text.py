@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dflash_deploy.server.api_error import invalid
+from dflash_deploy.server.spelling import token_bytes
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Text(Protocol):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Without special tokens."""
+
+    def token_bytes(self, token: int) -> bytes:
+        """One token as it is written, also where it is half a character or a special token."""
 
 
 class HubText:
@@ -86,6 +90,9 @@ class HubText:
             ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text
+
+    def token_bytes(self, token: int) -> bytes:
+        return token_bytes(self._tokenizer, token)
 
     def _render(self, messages: list[dict[str, str]], options: Mapping[str, Any]) -> str:
         from jinja2 import TemplateError

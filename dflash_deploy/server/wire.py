@@ -18,8 +18,6 @@ from dflash_deploy.server.api_error import ApiError, invalid, unsupported
 REFUSED: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     "best_of": (1,),
-    "logprobs": (),
-    "top_logprobs": (0,),
     "prompt_logprobs": (),
     "tools": (),
     "tool_choice": ("none",),
@@ -47,6 +45,7 @@ REFUSED: dict[str, tuple[Any, ...]] = {
 }
 
 Whole = Annotated[int, Meta(ge=1)]
+Alternatives = Annotated[int, Meta(ge=0, le=20)]
 # torch seeds a generator with 64 bits
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 StopList = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(max_length=16)]
@@ -75,6 +74,11 @@ class Body(Struct, frozen=True, kw_only=True):
     speculative: bool | None = None
 
     @property
+    def alternatives(self) -> int | None:
+        """How many of the likeliest tokens to tell in each place; None: no log-probabilities."""
+        return None
+
+    @property
     def stops(self) -> tuple[str, ...]:
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
@@ -101,19 +105,33 @@ class ChatBody(Body, frozen=True, kw_only=True):
     max_completion_tokens: Whole | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: str | None = None
+    logprobs: bool | None = None
+    top_logprobs: Alternatives | None = None
+
+    @property
+    def alternatives(self) -> int | None:
+        return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class CompletionBody(Body, frozen=True, kw_only=True):
     """`prompt` is a text, a list of token ids, or a list that holds one of either."""
 
     prompt: Any
+    logprobs: Alternatives | None = None
+
+    @property
+    def alternatives(self) -> int | None:
+        return self.logprobs
 
 
 T = TypeVar("T", bound=Body)
 
 
 def parse_chat(body: bytes) -> ChatBody:
-    return _convert(_json_object(body), ChatBody)
+    chat = _convert(_json_object(body), ChatBody)
+    if chat.top_logprobs and not chat.logprobs:
+        raise invalid("`top_logprobs` has a meaning only with `logprobs: true`", "top_logprobs")
+    return chat
 
 
 def parse_completion(body: bytes) -> CompletionBody:
@@ -134,7 +152,6 @@ def _json_object(body: bytes) -> dict[str, Any]:
 
 
 def _asks_nothing(value: Any, neutral: tuple[Any, ...]) -> bool:
-    # 0 is no synonym of false here: `logprobs: 0` asks for the chosen token's.
     return value is None or value is False or value in ("", [], {}) or value in neutral
 
 

@@ -68,7 +68,7 @@ def test_errors_become_the_clients_exceptions(scripted: OpenAI):
         create(model="model", messages=[{"role": "user", "content": "x" * 5000}])
     assert long.value.code == "context_length_exceeded"
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-    for refused in ({"n": 2}, {"logprobs": True}, {"tools": [tool]}):
+    for refused in ({"n": 2}, {"tools": [tool]}):
         with pytest.raises(openai.BadRequestError) as unsupported:
             create(model="model", messages=HELLO, **refused)
         assert unsupported.value.param == next(iter(refused))
@@ -194,6 +194,30 @@ def test_speculation_gives_the_tokens_of_plain_decoding_and_says_what_it_saved(c
     assert saved["mean_acceptance_length"] > 1.5
     committed = 1 + saved["num_spec_steps"] + saved["num_accepted_draft_tokens"]
     assert committed >= speculative.usage.completion_tokens
+
+
+def test_log_probabilities_are_those_of_plain_decoding(client: OpenAI):
+    def told(**extra):
+        answer = client.chat.completions.create(
+            model=CARD_NAMES[0],
+            messages=[{"role": "user", "content": "What is the capital of France?"}],
+            max_tokens=24,
+            temperature=0.0,
+            logprobs=True,
+            top_logprobs=3,
+            extra_body=extra,
+        )
+        return answer.choices[0].message.content, answer.choices[0].logprobs.content
+
+    text, entries = told()
+    _, plain = told(speculative=False)
+    said = b"".join(bytes(entry.bytes) for entry in entries).decode()
+    assert said.removesuffix("<|im_end|>") == text
+    assert [e.bytes for e in entries] == [e.bytes for e in plain]
+    assert [e.logprob for e in entries] == pytest.approx([e.logprob for e in plain], abs=1e-3)
+    for entry in entries:
+        assert entry.top_logprobs[0].bytes == entry.bytes
+        assert entry.top_logprobs[0].logprob == entry.logprob
 
 
 def test_counters_grow_by_what_the_answer_reports(client: OpenAI, demo: str):

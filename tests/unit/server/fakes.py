@@ -17,7 +17,7 @@ from dflash_deploy.server.run import bind, url
 from dflash_deploy.server.scheduler import Scheduler
 from dflash_deploy.server.text import SamplingDefaults
 from dflash_deploy.server.worker import Worker
-from dflash_deploy.speculative.types import Sampling, Step
+from dflash_deploy.speculative.types import Chance, Sampling, Step
 
 EOS = 256
 NAMES = ("org/model", "model")
@@ -44,6 +44,9 @@ class ByteText:
 
     def decode(self, ids: Sequence[int]) -> str:
         return bytes(i for i in ids if i != EOS).decode(errors="replace")
+
+    def token_bytes(self, token: int) -> bytes:
+        return b"<end>" if token == EOS else bytes([token % 256])
 
 
 Script = Callable[[str, Sampling], Sequence[int]]
@@ -82,18 +85,25 @@ class ScriptedDecoder:
         tokens = list(self.script(prompt, sampling))[: sampling.max_new_tokens]
         width = self.block_size if speculate else 1
         try:
-            yield self._step(prompt, tokens[:1], 0)
+            yield self._step(prompt, tokens[:1], 0, sampling.logprobs)
             for at in range(1, len(tokens), width):
-                yield self._step(prompt, tokens[at : at + width], width - 1)
+                block = tokens[at : at + width]
+                yield self._step(prompt, block, width - 1, sampling.logprobs)
         finally:
             self.closed.append(prompt)
 
-    def _step(self, prompt: str, tokens: list[int], drafted: int) -> Step:
+    def _step(self, prompt: str, tokens: list[int], drafted: int, top: int | None) -> Step:
         self.threads.add(threading.get_ident())
         self.cycles.append(prompt)
         if self.delay:
             time.sleep(self.delay)
-        return Step(tuple(tokens), drafted, len(tokens) - 1 if drafted else 0)
+        chances = () if top is None else tuple(_chance(token, top) for token in tokens)
+        return Step(tuple(tokens), drafted, len(tokens) - 1 if drafted else 0, chances)
+
+
+def _chance(token: int, top: int) -> Chance:
+    """-0.5 for what was said, -1.5 for the byte above it, -2.5 for the next."""
+    return Chance(-0.5, tuple((token + i, -0.5 - i) for i in range(top)))
 
 
 class Running:

@@ -66,9 +66,6 @@ def test_what_is_wrong_is_named(fields, param):
     ("name", "value"),
     [
         ("n", 2),
-        ("logprobs", True),
-        ("logprobs", 0),
-        ("top_logprobs", 3),
         ("tools", [{"type": "function"}]),
         ("tool_choice", "auto"),
         ("response_format", {"type": "json_object"}),
@@ -87,7 +84,7 @@ def test_neutral_values_and_unknown_fields_pass():
     neutral = {name: values[0] for name, values in REFUSED.items() if values}
     nulls = {name: None for name in REFUSED if name not in neutral}
     assert chat(**(nulls | neutral), user="me", novelty={"a": 1}) == chat()
-    assert chat(tools=[], logprobs=False, logit_bias={}, suffix="") == chat()
+    assert chat(tools=[], logit_bias={}, suffix="") == chat()
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"model": NaN}', b"[" * 100_000])
