@@ -20,6 +20,7 @@ from dflash_deploy.schema import (
     KvDtype,
     Parsers,
     Recipe,
+    Span,
     Thinking,
     Weights,
     When,
@@ -222,6 +223,11 @@ def choose_block_size(draft: Draft, recipe: Recipe, request: Request) -> tuple[i
         return recipe.block_size, Choice("block_size", str(recipe.block_size), why, recipe.source)
     why = f"{draft.id} was trained with it"
     return trained, Choice("block_size", str(trained), why)
+
+
+def choose_schedule(recipe: Recipe, request: Request) -> tuple[Span, ...]:
+    """The recipe's, which was made for its block: another block asked for leaves it out."""
+    return tuple(recipe.schedule) if request.block_size is None else ()
 
 
 def choose_batched_tokens(block_size: int, concurrency: int) -> int:

@@ -26,6 +26,7 @@ Check = Literal[
     "lora-budget",
     "schedule-malformed",
     "synthetic-acceptance",
+    "schedule-rests",
     "thinking-not-as-trained",
     "track-interval-below-block",
     "unchunked-prompt-above-budget",

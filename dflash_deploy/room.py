@@ -17,6 +17,7 @@ from dflash_deploy import memory, sglang_memory
 from dflash_deploy.checks import draft_is_in_several_groups
 from dflash_deploy.choose import (
     choose_batched_tokens,
+    choose_schedule,
     kv_dtype,
 )
 from dflash_deploy.documented import NO_MINIMUM, documented_cards
@@ -27,6 +28,7 @@ from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
 from dflash_deploy.rules import layer_pattern
+from dflash_deploy.schedule import as_json
 from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
 from dflash_deploy.situation import Situation, counted, flag_for
 from dflash_deploy.stretched import longest_context
@@ -190,6 +192,8 @@ def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
 def situation(need: Need, room: Room) -> Situation:
     """What the rules look at."""
     said = decided(need.recipe, need.block_size, room.concurrency)
+    if schedule := choose_schedule(need.recipe, need.request):
+        said["schedule"] = (as_json(schedule),)
     return Situation(
         engine=need.engine, version=need.version, target=need.entry.target, draft=need.draft,
         architecture=need.hardware.architecture, block_size=need.block_size,

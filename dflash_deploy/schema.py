@@ -24,6 +24,12 @@ Task = Literal[
     "everyday", "self-written", "throughput", "random", "average",
     "mixed", "math", "code", "chat", "extraction", "translation", "long-context", "chinese",
 ]  # fmt: skip
+Span = tuple[
+    Annotated[int, msgspec.Meta(ge=1)],
+    Annotated[int, msgspec.Meta(ge=1)],
+    Annotated[int, msgspec.Meta(ge=0)],
+]
+"""From so many requests in a step, to so many, this many draft tokens; 0: plain decoding."""
 Outcome = Literal["verified", "published", "degraded", "unsupported"]
 Status = Literal["verified", "published", "untested", "degraded", "unsupported"]
 
@@ -199,6 +205,9 @@ class Recipe(Struct, frozen=True, kw_only=True):
     """A draft of the entry; the first one by default."""
     block_size: int | None = None
     """The draft's own by default; never above it."""
+    schedule: list[Span] = []
+    """Draft tokens by requests in a step, where they shall follow the load: from 1 request on,
+    ranges apart, none above the block less one. Another block size leaves it out."""
     attention_backend: str | None = None
     draft_attention_backend: str | None = None
     kv_dtype: KvDtype | None = None

@@ -9,6 +9,7 @@ from typing import Any
 from dflash_deploy.choose import highest_floor
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.registry import Entry
+from dflash_deploy.schedule import in_words
 from dflash_deploy.schema import (
     Draft,
     EngineName,
@@ -129,7 +130,8 @@ def conditions(when: When) -> str:
 def values(recipe: Recipe) -> str:
     """What a recipe decides, in words; empty where it leaves everything to the engine."""
     decided = (
-        ("blocks of", recipe.block_size), ("target on", recipe.attention_backend),
+        ("blocks of", recipe.block_size), ("draft tokens", in_words(recipe.schedule)),
+        ("target on", recipe.attention_backend),
         ("draft on", recipe.draft_attention_backend), ("KV cache", recipe.kv_dtype),
         ("at most", recipe.max_concurrency and f"{recipe.max_concurrency} at once"),
         ("memory fraction", recipe.memory_fraction),

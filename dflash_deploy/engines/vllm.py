@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from dflash_deploy.choose import choose_batched_tokens
+from dflash_deploy.choose import choose_batched_tokens, choose_schedule
 from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, switch
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.request import HEAD, Resolution
+from dflash_deploy.request import Resolution
+from dflash_deploy.schedule import in_words
 
 KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 QUIET = "the engine reports its usage to its makers unless told not to"
@@ -57,6 +59,8 @@ def speculation(resolution: Resolution) -> Setting:
         "model": common.draft_path(resolution),
         "num_speculative_tokens": resolution.block_size - 1,
     }
+    if schedule := choose_schedule(resolution.recipe, resolution.request):
+        config["num_speculative_tokens_per_batch_size"] = [list(span) for span in schedule]
     if draft.revision:
         config["revision"] = draft.revision
     if backend := common.draft_backend(resolution):
@@ -64,6 +68,8 @@ def speculation(resolution: Resolution) -> Setting:
     config |= common.said_of(resolution, SPECULATION)
     reason, source = common.why(resolution, "block_size")
     why = f"block of {resolution.block_size} is {resolution.block_size - 1} draft tokens: {reason}"
+    if schedule:
+        why += f"; draft tokens by requests in a step: {in_words(schedule)}"
     return setting("speculation", json.dumps(config), why, source)
 
 

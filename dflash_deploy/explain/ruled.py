@@ -27,6 +27,7 @@ _OF_CHECK: dict[Check, str] = {
     "draft-ranks": "--speculative-config.draft_tensor_parallel_size",
     "lora-budget": "batched_tokens",
     "schedule-malformed": "schedule",
+    "schedule-rests": "schedule",
     "thinking-not-as-trained": "template_defaults",
     "track-interval-below-block": "--mamba-track-interval",
     "yarn-without-theta": "overrides",

@@ -36,6 +36,14 @@ def test_a_schedule_of_draft_tokens(registry, schedule, malformed) -> None:
     assert ("schedule-malformed" in ids(at, "refuse")) == malformed
 
 
+def test_no_draft_tokens_at_high_load_pay_from_0_33(registry) -> None:
+    rests = {"schedule": ("[[1, 8, 7], [9, 64, 0]]",)}
+    assert "schedule-rests" in ids(situation(registry, version="0.30.0", settings=rests), "warn")
+    assert "schedule-rests" not in ids(situation(registry, version="0.33.0", settings=rests))
+    drafts = {"schedule": ("[[1, 8, 7]]",)}
+    assert "schedule-rests" not in ids(situation(registry, version="0.30.0", settings=drafts))
+
+
 @pytest.mark.parametrize(
     ("version", "further", "rule", "severity"),
     [

@@ -289,3 +289,26 @@ def test_what_a_pair_says_of_each_other(tmp_path, old, new, said) -> None:
     changed = registry.load(tmp_path, user=False)
     (problem, *_) = problems([changed.entries[ENTRY.id]], changed.engines)
     assert said in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "versions", "wrong"),
+    [
+        ([(1, 16, 15), (17, 64, 7)], ">=0.24.0", None),
+        ([(1, 16, 15), (17, 64, 0)], ">=0.33.0", None),
+        ([(2, 16, 15)], ">=0.24.0", "begins at 2 requests, not at 1"),
+        ([(1, 16, 15), (16, 64, 7)], ">=0.24.0", "two ranges speak of 16 requests"),
+        ([(1, 16, 16)], ">=0.24.0", "16 draft tokens are above the block's 15"),
+        ([(1, 16, 15), (64, 17, 7)], ">=0.24.0", "a range from 64 to 17 is none"),
+        ([(1, 16, 15)], ">=0.23.0", "vllm 0.23.0 follows none"),
+        ([(1, 16, 15)], None, "follows none"),
+    ],
+)
+def test_a_schedule_is_one_that_every_release_of_its_recipe_follows(
+    schedule: list[Any], versions: str | None, wrong: str | None
+) -> None:
+    one = recipe(when=When(engine="vllm", version=versions), schedule=schedule)
+    said = [message for where, message in found(Model(
+        target=TARGET, drafts=[DRAFT], recipes=[one])) if where == "recipe `one`"]  # fmt: skip
+    assert (wrong is None) == (not said)
+    assert wrong is None or wrong in said[0]
