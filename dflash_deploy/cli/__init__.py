@@ -26,6 +26,7 @@ from dflash_deploy.cli import (
     show,
     stop,
     top,
+    tune,
 )
 from dflash_deploy.cli import list as list_command
 from dflash_deploy.errors import DFlashError, Interrupted
@@ -53,6 +54,7 @@ app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("chat")(chat.chat)
 app.command("bench")(bench.bench)
+app.command("tune")(tune.tune)
 app.add_typer(engine.app, name="engine")
 app.add_typer(registry.app, name="registry")
 

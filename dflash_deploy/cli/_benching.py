@@ -89,11 +89,11 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
         if not asked.json:  # the error is the one document then
             _told(run.report, registry, asked)
         raise Interrupted(
-            f"interrupted: {run.measured} runs are in {path}", hint=_again(path)
+            f"interrupted: {run.measured} runs are in {path}", hint=to_resume(path)
         ) from None
     except DFlashError:
         if run.measured:
-            _output.note(f"{run.measured} runs are in {path}; {_again(path)} goes on")
+            _output.note(f"{run.measured} runs are in {path}; {to_resume(path)} goes on")
         raise
     report = msgspec.structs.replace(report, complete=True)
     report = msgspec.structs.replace(report, verdict=_verdict(report, registry))
@@ -210,7 +210,7 @@ def _told(report: Report | None, registry: Registry, asked: Asked) -> None:
         _output.paragraph(line)
 
 
-def _again(path: Path) -> str:
+def to_resume(path: Path) -> str:
     """The same command, going on with what is there; what follows `--` stays last."""
     given = sys.argv[1:]
     words = given[: given.index("--")] if "--" in given else given

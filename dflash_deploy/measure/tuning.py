@@ -90,9 +90,18 @@ def losing(block: int, found: Measured) -> bool:
 
     So is a block of which nothing was measured.
     """
+    return _beaten(block, found, 1.0)
+
+
+def outrun(block: int, found: Measured) -> bool:
+    """Whether at every load another block is faster: then shorter ones need no start."""
+    return bool(found.get(block)) and _beaten(block, found, 0.0)
+
+
+def _beaten(block: int, found: Measured, least: float) -> bool:
     others = [points for size, points in found.items() if size != block]
     return all(
-        point.high < max([1.0, *(other[load].low for other in others if load in other)])
+        point.high < max([least, *(other[load].low for other in others if load in other)])
         for load, point in found.get(block, {}).items()
     )
 

@@ -63,6 +63,11 @@ class Knobs:
     """Seconds before a request under /v1 is answered."""
     chunk_delay: float
     """Seconds before each chunk of a streamed answer: a step of the engine."""
+    slow_drafts: tuple[float, float, float] | None
+    """(draft tokens, requests in flight, seconds): a step with so many or more of both takes so
+    much longer; written 7:8:0.05."""
+    crash_block: int | None
+    """Crash while it starts with blocks of so many tokens."""
     no_usage: bool
     """Leave the usage out of streamed answers."""
     crash_on: int | None
@@ -78,6 +83,7 @@ class Knobs:
     def read(cls) -> Knobs:
         crash, signal, status = _text("CRASH_AFTER"), _text("DIE_BY_SIGNAL"), _text("STATUS")
         crash_on = _text("CRASH_ON")
+        slow = [float(part) for part in (_text("SLOW_DRAFTS") or "").split(":") if part]
         return cls(
             version=os.environ.get("FAKE_ENGINE_VERSION", "0.33.0"),
             phase_delay=_number("PHASE_DELAY", 0.01),
@@ -101,6 +107,8 @@ class Knobs:
             status=int(status) if status else None,
             answer_delay=_number("ANSWER_DELAY", 0),
             chunk_delay=_number("CHUNK_DELAY", 0),
+            slow_drafts=(slow[0], slow[1], slow[2]) if slow else None,
+            crash_block=int(_number("CRASH_BLOCK", 0)) or None,
             no_usage=bool(_text("NO_USAGE")),
             crash_on=int(crash_on) if crash_on else None,
             fail_every=int(_number("FAIL_EVERY", 0)),

@@ -33,6 +33,10 @@ class Server:
     requests: int = 0
     cached: int = 0
     """Prompt tokens of prompts that came before, word for word."""
+    schedule: tuple[tuple[int, int, int], ...] = ()
+    """(first, last, draft tokens) by requests in flight, where drafting follows the load."""
+    streams: int = 0
+    """Answers that are under way."""
     seen: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -42,6 +46,20 @@ class Server:
         with self.lock:
             self.cached += 7 if asked in self.seen else 0
             self.seen.add(asked)
+
+    @property
+    def drafted(self) -> int:
+        """Draft tokens of a step with as many requests as there are now."""
+        most = (self.block_size or 1) - 1
+        reached = [tokens for first, _, tokens in self.schedule if first <= max(self.streams, 1)]
+        return min(most, reached[-1]) if reached else most
+
+    def step(self) -> int:
+        """Take as long as a step does; the tokens that it commits to a request."""
+        drafted, slow = self.drafted, self.knobs.slow_drafts
+        crowded = slow is not None and drafted >= slow[0] and self.streams >= slow[1]
+        time.sleep(self.knobs.chunk_delay + (slow[2] if slow and crowded else 0))
+        return min(max(1, round(self.knobs.acceptance)), drafted + 1) if self.block_size else 1
 
     def speculate(self, tokens: int) -> tuple[int, int]:
         """Count an answer of so many tokens; its drafts (verify steps) and accepted tokens."""
@@ -150,7 +168,13 @@ class Handler(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": tokens + 7}
         frame = {"id": "cmpl-1", "created": int(time.time()), "model": self.state.served[0]}
         if body.get("stream"):
-            self._stream(frame, body, usage, drafts, chat=chat)
+            with self.state.lock:
+                self.state.streams += 1
+            try:
+                self._stream(frame, body, usage, drafts, chat=chat)
+            finally:
+                with self.state.lock:
+                    self.state.streams -= 1
             return
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
         text = "".join(WORDS[i % len(WORDS)] for i in range(tokens))
@@ -178,14 +202,15 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         kind = "chat.completion.chunk" if chat else "text_completion"
         tokens = usage["completion_tokens"]
-        # several tokens a chunk, as speculation commits them: chunks are not tokens
-        size = max(1, round(self.state.knobs.acceptance)) if self.state.block_size else 1
         if chat and _thinking(body):
             self._event({**frame, "object": kind, "choices": [_delta({self.reasoning_key: "Hm."})]})
-        for begin in range(0, tokens, size):
-            text = "".join(WORDS[i % len(WORDS)] for i in range(begin, min(begin + size, tokens)))
+        begin = 0
+        while begin < tokens:
+            # several tokens a chunk, as speculation commits them: chunks are not tokens
+            end = min(begin + self.state.step(), tokens)
+            text = "".join(WORDS[i % len(WORDS)] for i in range(begin, end))
             choice = _delta({"content": text}) if chat else {"index": 0, "text": text}
-            time.sleep(self.state.knobs.chunk_delay)
+            begin = end
             self._event({**frame, "object": kind, "choices": [choice]})
             if self.state.knobs.break_stream:
                 self.close_connection = True
@@ -219,6 +244,8 @@ def _delta(delta: dict[str, Any]) -> dict[str, Any]:
 class HTTPServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024
+    request_queue_size = 128
+    """The standard 5 make some of a few clients that come at once wait a second."""
 
     def server_bind(self) -> None:
         # the standard one looks its own name up in the DNS: seconds on some machines

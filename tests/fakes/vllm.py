@@ -13,7 +13,7 @@ from typing import Any
 from tests.fakes.arguments import Flag, parser
 from tests.fakes.exposition import TPOT, TTFT, Labels, family, histogram
 from tests.fakes.knobs import Knobs, release
-from tests.fakes.lifecycle import SHARDS, begin, log, recorded, start_up
+from tests.fakes.lifecycle import SHARDS, begin, crash, log, recorded, start_up
 from tests.fakes.openai import Handler, HTTPServer, Server
 
 FLAGS = (
@@ -126,8 +126,11 @@ def main(argv: list[str]) -> int:
     model = args.model_tag or args.model or "Qwen/Qwen3-0.6B"
     block = _block_size(args.speculative_config)
     begin(knobs, argv)
+    if block and block == knobs.crash_block:
+        crash(knobs)
     host, port = args.host or "0.0.0.0", int(args.port or 8000)
     state = Server("vllm", knobs, tuple(args.served_model_name or [model]), block, _key(args))
+    state.schedule = _schedule(args.speculative_config)
     handler = type("Bound", (VllmHandler,), {
         "state": state,
         "reasoning_key": "reasoning" if release(knobs.version) >= (0, 22) else "reasoning_content",
@@ -158,6 +161,11 @@ def _block_size(config: str | None) -> int | None:
         )
         raise SystemExit(1)
     return int(wanted["num_speculative_tokens"]) + 1
+
+
+def _schedule(config: str | None) -> tuple[tuple[int, int, int], ...]:
+    said = json.loads(config or "{}").get("num_speculative_tokens_per_batch_size", [])
+    return tuple(sorted((first, last, tokens) for first, last, tokens in said))
 
 
 def _key(args: Any) -> str | None:

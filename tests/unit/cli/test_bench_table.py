@@ -9,7 +9,7 @@ import pytest
 
 from dflash_deploy.cli import _bench_table
 from dflash_deploy.cli._bench_setup import whole_numbers
-from dflash_deploy.cli._benching import _again
+from dflash_deploy.cli._benching import to_resume
 from dflash_deploy.errors import UsageError
 from dflash_deploy.measure.report import Load
 from tests.fakes.reports import GENTLE, report
@@ -101,4 +101,4 @@ def test_numbers_are_taken_once_in_their_order():
 )
 def test_the_command_that_goes_on(monkeypatch, typed, again):
     monkeypatch.setattr("sys.argv", ["dflash", *typed.split()])
-    assert _again(Path("f.json")) == again
+    assert to_resume(Path("f.json")) == again

@@ -18,6 +18,7 @@ from dflash_deploy.measure.tuning import (
     losing,
     measured,
     measured_of,
+    outrun,
     plain_loads,
     settled,
     spans,
@@ -156,6 +157,14 @@ def test_a_block_that_loses_everywhere_is_dropped() -> None:
     assert losing(8, {8: {1: point(0.8)}})  # plain decoding is faster
     assert losing(8, {16: {1: point(3)}})  # it failed
     assert not losing(16, found)
+
+
+def test_shorter_blocks_need_no_start_once_one_is_outrun_by_another() -> None:
+    found = {16: {1: point(3), 64: point(0.5)}, 8: {1: point(2), 64: point(0.4)}}
+    assert outrun(8, found)
+    assert not outrun(16, found)
+    assert not outrun(8, found | {8: {1: point(2), 64: point(0.6)}})  # slow, but gaining on it
+    assert not outrun(8, {16: {1: point(3)}})  # it failed: that says nothing
 
 
 def test_missing_cells_and_failures() -> None:

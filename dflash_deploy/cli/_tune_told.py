@@ -1,0 +1,149 @@
+"""What a tuning found, in a table and a sentence; and the recipe, written or printed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from dflash_deploy.cli import _entry_file, _output
+from dflash_deploy.cli._bench_setup import Asked
+from dflash_deploy.cli._output import Column
+from dflash_deploy.cli._tune_race import Race
+from dflash_deploy.entry_yaml import as_yaml
+from dflash_deploy.errors import DFlashError, RegistryError
+from dflash_deploy.measure.bench import Course
+from dflash_deploy.measure.gains import rate
+from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.tune_cost import Cost
+from dflash_deploy.measure.tuned_recipe import alone, figures, overlay, what
+from dflash_deploy.measure.tuning import Choice, measured_of
+from dflash_deploy.plan import Plan
+from dflash_deploy.registry import Entry, Registry, user_folder
+from dflash_deploy.schema import KvDtype, Model, Recipe
+from dflash_deploy.validate import problems
+
+
+def told(
+    registry: Registry, show: bool, asked: Asked, plan: Plan, race: Race, choice: Choice | None
+) -> None:
+    """The document, or the table, the choice and where its recipe is."""
+    entry = registry.find(asked.wanted.model)
+    file, model = (None, None)
+    if choice is not None:
+        file, model = _written(entry, plan, race.report, choice, asked, show=show)
+    if asked.json:
+        _output.json({
+            "model": entry.id, "draft": plan.draft.id, "engine": plan.engine,
+            "version": plan.version, "synthetic": race.report.synthetic, "choice": choice,
+            "starts": race.starts, "report": str(race.path), "file": file, "entry": model,
+        })  # fmt: skip
+    else:
+        _table(race.report)
+        _output.paragraph(sentence(race.report, choice))
+        if file is None and model is not None:
+            _output.text(as_yaml(model).rstrip("\n"))
+        elif file is not None:
+            _output.text(file)
+    _output.note(f"the whole report: {race.path}")
+    if file is not None:
+        where = ("--registry", str(asked.wanted.registry)) if asked.wanted.registry else ()
+        words = ("dflash", "serve", asked.wanted.model, "--engine", plan.engine, *where)
+        load = choice.up_to if choice and choice.up_to else plan.concurrency
+        _output.note(f"next: {shlex.join((*words, '--concurrency', str(load)))}")
+
+
+def sentence(report: Report, choice: Choice | None) -> str:
+    """The choice in words."""
+    made_up = "SYNTHETIC, engine cost only: " if report.synthetic else ""
+    if choice is None:
+        return f"{made_up}leave DFlash off here: no block is faster than plain decoding"
+    above = f"; leave DFlash off above {choice.up_to} in flight" if choice.up_to else ""
+    return f"{made_up}{what(choice)}: {figures(choice)}{above}"
+
+
+def told_cost(
+    plan: Plan, found: Cost, blocks: Sequence[int], steps: Course, *, schedule: bool, json: bool
+) -> None:
+    """Nothing is started: how many servers that would be, and about how long."""
+    if json:
+        _output.json({
+            "model": plan.model, "engine": plan.engine, "version": plan.version, "blocks": blocks,
+            "loads": steps.loads, "schedule": schedule, "starts": found.starts,
+            "starts_at_least": found.fewest, "runs": found.runs, "seconds": found.seconds,
+        })  # fmt: skip
+        return
+    last = ", then their schedule by load" if schedule else ""
+    sizes = ", ".join(map(str, blocks))
+    low, high = (max(1, round(seconds / 60)) for seconds in found.seconds)
+    _output.paragraph(
+        f"{plan.model} on {plan.engine} {plan.version}: plain decoding, blocks of {sizes}{last},"
+        f" each at {', '.join(map(str, steps.loads))}"
+    )
+    _output.paragraph(
+        f"{found.fewest} to {found.starts} starts of the engine, at most {found.runs} runs, about"
+        f" {low} to {high} minutes"
+    )
+
+
+def _table(report: Report) -> None:
+    """A row a load: plain decoding's speed, and each arm's gain over it."""
+    if report.synthetic:
+        _output.text("SYNTHETIC: acceptance was made up; speeds are the engine's, not the draft's.")
+    arms = [arm for arm in report.arms if arm.method == "dflash" and measured_of(report, arm.name)]
+    gained = {arm.name: measured_of(report, arm.name) for arm in arms}
+    plain = {arm.name for arm in report.arms if arm.method == "plain"}
+    rows = []
+    for load in sorted({load for points in gained.values() for load in points}):
+        speeds = [found.mean for cell in report.cells if cell.arm in plain
+                  and cell.load.concurrency == load and (found := rate(cell))]  # fmt: skip
+        gains = [
+            f"{points[load].mean:.2f}x" if load in points else "" for points in gained.values()
+        ]
+        rows.append((f"c={load}", "/".join(f"{speed:.1f}" for speed in speeds), *gains))
+    titles = ["SCHEDULE" if arm.schedule else f"BLOCK {arm.block_size}" for arm in arms]
+    columns = [Column("LOAD"), Column("PLAIN tok/s", right=True),
+               *(Column(title, right=True) for title in titles)]  # fmt: skip
+    if rows:
+        _output.table(columns, rows)
+
+
+def _written(
+    entry: Entry, plan: Plan, report: Report, choice: Choice, asked: Asked,
+    *, show: bool,
+) -> tuple[str | None, Model]:  # fmt: skip
+    """The overlay, and its file; None where it is only to be shown, or cannot stand there."""
+    base = _base(entry, plan)
+    dtype: KvDtype = asked.wanted.kv_dtype.value
+    try:
+        made = overlay(report, entry, base, choice, plan.target.name, dtype)
+    except DFlashError as error:
+        _output.warning(f"no recipe is written: {error.message}")
+        return None, alone(report, entry, base, choice, dtype)
+    for line in made.notes:
+        _output.warning(line)
+    if show:
+        return None, made.model
+    file = (asked.wanted.registry or user_folder()) / made.file
+    comment = f"Written by `dflash tune` on {report.date[:10]}."
+    try:
+        _entry_file.write(file, as_yaml(made.model, (comment,)), asked.wanted.registry,
+                          lambda after: _prove(after, entry.id, made.model))  # fmt: skip
+    except DFlashError as error:
+        _output.warning(f"no recipe is written: {error.message}")
+        return None, made.model
+    return str(file), made.model
+
+
+def _base(entry: Entry, plan: Plan) -> Recipe:
+    name = next(choice.value for choice in plan.choices if choice.name == "recipe")
+    return next(recipe for recipe in entry.model.recipes if recipe.name == name)
+
+
+def _prove(registry: Registry, target: str, made: Model) -> None:
+    entry = registry.find(target)
+    for problem in problems([entry], registry.engines):
+        raise RegistryError(f"{problem.where}: {problem.message}")
+    if made.recipes[0] not in entry.model.recipes:
+        raise RegistryError(f"{entry.files[0]} takes the place of {target}, and does not extend it")
+    if made.recipes[0] != entry.model.recipes[0]:
+        _output.warning(f"your recipe {entry.model.recipes[0].name} stands in front of it")

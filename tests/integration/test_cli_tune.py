@@ -1,0 +1,225 @@
+"""`dflash tune` with the fake engines, as a process: the race, the recipe, interruptions."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.fakes.nvml import nvml_path
+from tests.integration.conftest import ROOT, Finished
+from tests.integration.test_cli_serve import gone, wait_for
+
+CROWDED = {
+    "FAKE_ENGINE_CHUNK_DELAY": "0.01", "FAKE_ENGINE_ACCEPTANCE": "8",
+    "FAKE_ENGINE_SLOW_DRAFTS": "5:3:0.15",
+}  # fmt: skip
+"""Blocks of 8 are the best alone, and far slower than plain decoding with three in flight: each
+differs from the next by far more than a busy machine does."""
+
+
+@pytest.fixture
+def card(dflash: Any, tmp_path: Path) -> Any:
+    dflash.env["PYTHONPATH"] = f"{nvml_path(tmp_path, 'h100')}:{ROOT}"
+    return dflash
+
+
+def words(port: int, tmp_path: Path, *options: str, engine: str = "vllm") -> list[str]:
+    output = [] if "--resume" in options else ["--output", str(tmp_path / "tune.json")]
+    return [
+        "tune", "gpt-oss-20b", "--engine", engine, "--port", str(port), "--concurrency", "1,4",
+        "--num-prompts", "4", "--repeats", "2", "--max-tokens", "24", "--block-sizes", "8,2",
+        *output, *options,
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def tune(card: Any, port: int, tmp_path: Path) -> Any:
+    def run(*options: str, env: dict[str, str] | None = None, engine: str = "vllm") -> Finished:
+        return card.run(*words(port, tmp_path, *options, engine=engine), env=CROWDED | (env or {}))
+
+    return run
+
+
+def report(tmp_path: Path) -> dict[str, Any]:
+    return dict(json.loads((tmp_path / "tune.json").read_text()))
+
+
+def written(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "config").rglob("*.yaml"))
+
+
+def speculation(dflash: Any, *options: str) -> dict[str, Any]:
+    planned = dflash.run("plan", "gpt-oss-20b", "--engine", "vllm", "--format", "json", *options)
+    argv = json.loads(planned.out)["argv"]
+    return dict(json.loads(argv[argv.index("--speculative-config") + 1]))
+
+
+def test_a_schedule_is_found_confirmed_written_and_planned(tune, card, tmp_path):
+    pids = tmp_path / "pids"
+    ended = tune(env={"FAKE_ENGINE_PIDS": str(pids)})
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert lines[0].split("  ")[0] == "LOAD"
+    assert lines[0].split()[-5:] == ["BLOCK", "8", "BLOCK", "2", "SCHEDULE"]
+    assert "7 up to 2 requests, 1 up to 4" in ended.out
+    assert max(map(len, lines[:3])) <= 80
+    (file,) = written(tmp_path)
+    assert str(file) in ended.out
+    made = yaml.safe_load(file.read_text())
+    (recipe,) = made["recipes"]
+    assert made["extends"] == "openai/gpt-oss-20b"
+    assert (recipe["block_size"], recipe["schedule"]) == (8, [[1, 2, 7], [3, 4, 1]])
+    assert recipe["when"]["architecture"] == ["hopper"]
+    assert recipe["when"]["version"] == ">=0.33.0"
+    assert made["evidence"][0]["outcome"] == "verified"
+    assert "build" not in made["evidence"][0]
+    arms = [arm["name"] for arm in report(tmp_path)["arms"]]
+    assert arms == ["plain", "dflash-8", "dflash-2", "dflash-schedule"]
+    assert len(pids.read_text().split()) == 4  # a start an arm
+    assert gone([int(line) for line in pids.read_text().split()])
+    assert card.run("registry", "check").code == 0
+    said = speculation(card, "--gpu", "H100")
+    assert said["num_speculative_tokens_per_batch_size"] == [[1, 2, 7], [3, 4, 1]]
+    shown = card.run("show", "gpt-oss-20b")
+    assert "draft tokens 7 up to 2 requests, 1 up to 4" in " ".join(shown.out.split())
+
+
+def test_without_a_schedule_it_is_the_block_that_is_slower_nowhere(tune, tmp_path):
+    ended = tune("--no-schedule", "--json", "--repeats", "1")
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    choice = document["choice"]
+    assert (choice["block_size"], choice["schedule"], choice["up_to"]) == (2, [], None)
+    assert document["starts"] == 3
+    assert document["entry"]["recipes"][0]["block_size"] == 2
+    assert document["file"] == str(written(tmp_path)[0])
+
+
+def test_what_is_printed_is_not_written(tune, tmp_path):
+    ended = tune("--no-schedule", "--print", "--repeats", "1")
+    assert ended.code == 0, ended.err
+    assert "block_size: 2" in ended.out
+    assert "schedule" not in ended.out
+    assert written(tmp_path) == []
+
+
+def test_a_block_that_loses_under_load_is_for_low_load(tune, tmp_path):
+    ended = tune("--block-sizes", "8", "--repeats", "1", env={"FAKE_ENGINE_VERSION": "0.30.0"})
+    assert ended.code == 0, ended.err
+    assert "leave DFlash off above 1 in flight" in " ".join(ended.out.split())
+    recipe = yaml.safe_load(written(tmp_path)[0].read_text())["recipes"][0]
+    assert recipe["when"]["concurrency_at_most"] == 1
+
+
+def test_from_0_33_on_drafting_may_end_under_load(tune, tmp_path):
+    ended = tune("--block-sizes", "8", "--repeats", "1")
+    assert ended.code == 0, ended.err
+    recipe = yaml.safe_load(written(tmp_path)[0].read_text())["recipes"][0]
+    assert recipe["schedule"] == [[1, 2, 7], [3, 4, 0]]
+    assert "concurrency_at_most" not in recipe["when"]
+
+
+def test_drafts_that_never_pay_write_nothing(tune, tmp_path):
+    ended = tune("--repeats", "1", env={"FAKE_ENGINE_SLOW_DRAFTS": "1:0:0.08"})
+    assert ended.code == 0, ended.err
+    assert "leave DFlash off here" in ended.out
+    assert written(tmp_path) == []
+
+
+def test_a_block_that_loses_everywhere_gets_no_repeats(tune, tmp_path):
+    ended = tune("--block-sizes", "8,3,2", env={"FAKE_ENGINE_SLOW_DRAFTS": "9:1:0"})
+    assert ended.code == 0, ended.err
+    runs = {cell["arm"]: len(cell["runs"]) for cell in report(tmp_path)["cells"]}
+    assert runs == {"plain": 2, "dflash-8": 2, "dflash-3": 1}  # and blocks of 2 no start
+    assert "shorter ones are left out" in " ".join(ended.err.split())
+    assert yaml.safe_load(written(tmp_path)[0].read_text())["recipes"][0]["block_size"] == 8
+
+
+def test_made_up_acceptance_is_engine_cost_in_every_word(tune, card, tmp_path):
+    ended = tune("--synthetic-acceptance", "published", "--load-format", "dummy")
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("SYNTHETIC")
+    assert "SYNTHETIC, engine cost only: " in ended.out
+    made = yaml.safe_load(written(tmp_path)[0].read_text())
+    assert made["recipes"][0]["why"].startswith("SYNTHETIC")
+    assert made["evidence"][0]["build"].startswith("synthetic acceptance")
+    assert all("acceptance_length" not in row for row in made["evidence"][0]["results"])
+    assert '"synthetic_acceptance_rates"' in " ".join(report(tmp_path)["arms"][-1]["argv"])
+
+
+def test_without_a_card_the_recipe_is_printed(dflash, port, tmp_path):
+    ended = dflash.run(*words(port, tmp_path, "--repeats", "1"), env=CROWDED)
+    assert ended.code == 0, ended.err
+    assert "no recipe is written: the report does not say which card" in " ".join(ended.err.split())
+    assert "extends: openai/gpt-oss-20b" in ended.out
+    assert written(tmp_path) == []
+
+
+def test_a_dry_run_counts_starts_and_starts_nothing(card, tmp_path):
+    ended = card.run("tune", "gpt-oss-20b", "--engine", "vllm", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "3 to 4 starts of the engine" in " ".join(ended.out.split())
+    document = json.loads(
+        card.run("tune", "qwen3-8b", "--engine", "vllm", "--engine-version", "0.23.0", "--dry-run",
+                 "--json").out
+    )  # fmt: skip
+    assert (document["blocks"], document["starts"]) == ([16, 8, 4], 4)
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_ctrl_c_loses_nothing_and_resume_goes_on(card, port, tmp_path):
+    pids = tmp_path / "pids"
+    env = CROWDED | {"FAKE_ENGINE_PIDS": str(pids)}
+    process = card.start(*words(port, tmp_path), env=env)
+    wait_for("dflash-8: starting", process)
+    wait_for("1/", process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert f"--resume {tmp_path / 'tune.json'}" in err
+    assert gone([int(line) for line in pids.read_text().split()])
+    before = report(tmp_path)
+    assert not before["complete"]
+    assert written(tmp_path) == []
+    ended = card.run(*words(port, tmp_path, "--resume", str(tmp_path / "tune.json")), env=CROWDED)
+    assert ended.code == 0, ended.err
+    assert "plain: starting" not in ended.err
+    after = report(tmp_path)
+    assert after["complete"]
+    assert after["cells"][0]["runs"] == before["cells"][0]["runs"]
+    assert len(written(tmp_path)) == 1
+
+
+def test_an_arm_that_fails_does_not_end_the_others(tune, tmp_path):
+    ended = tune("--block-sizes", "8,4", "--repeats", "1", env={"FAKE_ENGINE_CRASH_BLOCK": "8"})
+    assert ended.code == 0, ended.err
+    assert "dflash-8 is left out" in ended.err
+    assert yaml.safe_load(written(tmp_path)[0].read_text())["recipes"][0]["block_size"] == 4
+
+
+def test_sglang_is_tuned_to_one_block(tune, tmp_path):
+    ended = tune("--repeats", "1", engine="sglang")
+    assert ended.code == 0, ended.err
+    recipe = yaml.safe_load(written(tmp_path)[0].read_text())["recipes"][0]
+    assert (recipe["block_size"], "schedule" in recipe) == (2, False)
+
+
+def test_slips_are_one_line(tune, tmp_path):
+    (tmp_path / "tune.json").write_text("{}")
+    for options, code, said in (
+        (("--block-sizes", "64"), 2, "outside 2..8"),
+        ((), 2, "is there already"),
+        (("--concurrency", "many"), 2, "is no number"),
+    ):
+        ended = tune(
+            *options, *(() if said != "outside 2..8" else ("-o", str(tmp_path / "b.json")))
+        )
+        assert ended.code == code
+        assert said in ended.err
+        assert "Traceback" not in ended.err
