@@ -14,12 +14,12 @@ from dflash_deploy.draft_settings import (
     draft_length_is_above_config,
     draft_ranks_are_neither,
     schedule_is_malformed,
+    schedule_rests,
     synthetic_acceptance_is_incomplete,
     watermark_is_not_for_drafts,
 )
 from dflash_deploy.engine_schema import Check
 from dflash_deploy.kv_cache import layout
-from dflash_deploy.schedule import fault
 from dflash_deploy.situation import Situation
 from dflash_deploy.stretched import said_positions, yarn
 
@@ -110,34 +110,6 @@ def draft_is_in_several_groups(at: Situation) -> bool:
         return False
     pool = layout(at.target.layers, at.draft.layers, ranks=max(at.tensor_parallel, 1), element=2)
     return pool.draft_groups > 1
-
-
-def draft_ranks_are_neither(at: Situation) -> bool:
-    """vLLM runs a draft on one card or on all of the target's. Source: config/speculative.py."""
-    ranks = at.number("--speculative-config.draft_tensor_parallel_size")
-    return ranks is not None and ranks not in (1, at.tensor_parallel)
-
-
-def schedule_is_malformed(at: Situation) -> bool:
-    """Ranges `[first, last, K]` of requests in a step: from 1 on, apart, 0 <= K <= K max."""
-    if "schedule" not in at.settings:
-        return False
-    spans = _schedule(at)
-    return spans is None or fault(spans, at.block_size - 1 if at.block_size else None) is not None
-
-
-def schedule_rests(at: Situation) -> bool:
-    """Whether it holds 0 draft tokens for some load: plain decoding, but for the drafter's cost."""
-    return any(tokens == 0 for _, _, tokens in _schedule(at) or ())
-
-
-def _schedule(at: Situation) -> list[tuple[int, int, int]] | None:
-    """None: none was said, or what was said is no list of ranges."""
-    words = at.settings.get("schedule", ("",))
-    try:
-        return msgspec.json.decode(words[0].encode(), type=list[tuple[int, int, int]])
-    except msgspec.DecodeError:
-        return None
 
 
 def track_interval_is_below_block(at: Situation) -> bool:

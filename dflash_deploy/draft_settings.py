@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dflash_deploy.schedule import fault
 from dflash_deploy.situation import Situation
 
 _OF_DRAFT = "--speculative-config."
@@ -20,26 +21,25 @@ def draft_ranks_are_neither(at: Situation) -> bool:
 
 
 def schedule_is_malformed(at: Situation) -> bool:
-    """Ranges `[first, last, K]` of requests in a step: from 1 on, apart, 0 <= K <= K max.
-
-    vLLM checks none of this before its scheduler is built. Source: vLLM 0.24.0 and 0.33.0
-    v1/spec_decode/dynamic/utils.py.
-    """
-    words = at.settings.get("schedule")
-    if words is None:
+    """Ranges `[first, last, K]` of requests in a step: from 1 on, apart, 0 <= K <= K max."""
+    if "schedule" not in at.settings:
         return False
+    spans = _schedule(at)
+    return spans is None or fault(spans, at.block_size - 1 if at.block_size else None) is not None
+
+
+def schedule_rests(at: Situation) -> bool:
+    """Whether it holds 0 draft tokens for some load: plain decoding, but for the drafter's cost."""
+    return any(tokens == 0 for _, _, tokens in _schedule(at) or ())
+
+
+def _schedule(at: Situation) -> list[tuple[int, int, int]] | None:
+    """None: none was said, or what was said is no list of ranges."""
+    words = at.settings.get("schedule", ("",))
     try:
-        entries = msgspec.json.decode(words[0].encode(), type=list[tuple[int, int, int]])
+        return msgspec.json.decode(words[0].encode(), type=list[tuple[int, int, int]])
     except msgspec.DecodeError:
-        return True
-    longest = (at.block_size or 1) - 1
-    expected = 1
-    for first, last, tokens in sorted(entries):
-        starts = first == 1 if expected == 1 else first >= expected
-        if not (starts and first <= last and tokens >= 0 and (not longest or tokens <= longest)):
-            return True
-        expected = last + 1
-    return not entries
+        return None
 
 
 def draft_length_is_above_config(at: Situation) -> bool:

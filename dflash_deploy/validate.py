@@ -22,8 +22,6 @@ from dflash_deploy.rules import first_release
 from dflash_deploy.schema import Evidence, Gpu, Measurement, Recipe
 from dflash_deploy.validate_cautions import check_cautions, unknown_cards
 from dflash_deploy.validate_flags import check_flags
-from dflash_deploy.validate_pairs import check_parsers, check_taps
-from dflash_deploy.schema import Evidence, Measurement, Recipe
 from dflash_deploy.validate_pairs import check_parsers, check_schedules, check_taps
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)

@@ -100,5 +100,5 @@ def tune(
     run(Tuning(Asked(
         wanted, engine_env, timeout, None, None, block_sizes, concurrency, None, (),
         synthetic_acceptance, tuple(workload or ()), num_prompts, repeats, max_tokens, thinking,
-        temperature, seed, request_timeout, output, resume, json,
+        temperature, seed, request_timeout, output, resume, None, None, json,
     ), schedule, dry_run, show))  # fmt: skip

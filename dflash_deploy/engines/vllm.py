@@ -10,7 +10,6 @@ from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, switch
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.request import HEAD, Resolution
-from dflash_deploy.request import Resolution
 from dflash_deploy.schedule import in_words
 
 KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}

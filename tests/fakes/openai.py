@@ -244,7 +244,6 @@ def _delta(delta: dict[str, Any]) -> dict[str, Any]:
 class HTTPServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024
-    request_queue_size = 128
     """The standard 5 make some of a few clients that come at once wait a second."""
 
     def server_bind(self) -> None:
