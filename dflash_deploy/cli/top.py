@@ -13,6 +13,7 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli.ps import NONE, document
 
 if TYPE_CHECKING:
+    from dflash_deploy.launch.containers import BoxedServer
     from dflash_deploy.launch.seen import Seen
 
 IntervalOpt = Annotated[
@@ -44,7 +45,18 @@ def _looks() -> Iterator[list[Seen]]:
 
     watch = Watch(load(user=False).engines)
     while True:
-        yield watch.look(state.every()[0])
+        yield watch.look([*state.every()[0], *_boxed()])
+
+
+def _boxed() -> list[BoxedServer]:
+    """A daemon that fails hides no other server, and is told by `ps`."""
+    from dflash_deploy.errors import DFlashError
+    from dflash_deploy.launch import containers
+
+    try:
+        return containers.every()
+    except DFlashError:
+        return []
 
 
 def _printed(interval: float, count: int | None, show: Callable[[list[Seen]], None]) -> None:
@@ -52,7 +64,10 @@ def _printed(interval: float, count: int | None, show: Callable[[list[Seen]], No
     import time
 
     looks = _looks()
-    next(looks)
+    if not next(looks) and count is None:
+        # nobody reads what says nothing every two seconds
+        _output.note(NONE)
+        return
     while count is None or count > 0:
         time.sleep(interval)
         show(next(looks))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LABEL = "dflash.model"
 LAST_LINES = 200
+KILLED = 137
 
 
 class BoxedServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +111,7 @@ def _read(found: Running) -> BoxedServer:
     ended = None
     if state["Status"] not in ("running", "restarting"):
         code = int(state["ExitCode"])
-        ended = "ran out of memory" if state.get("OOMKilled") else in_words(code)
+        ended = "ran out of memory" if state.get("OOMKilled") else how(code)
     lines = (
         () if ended else tuple(found.logs(tail=LAST_LINES).decode("utf-8", "replace").splitlines())
     )
@@ -123,6 +124,11 @@ def _read(found: Running) -> BoxedServer:
         container=str(found.short_id), ended=ended,
         unhealthy=(state.get("Health") or {}).get("Status") == "unhealthy", last_lines=lines,
     )  # fmt: skip
+
+
+def how(code: int) -> str:
+    """Docker knows when memory was the reason: another SIGKILL was somebody's."""
+    return "was killed (SIGKILL)" if code == KILLED else in_words(code)
 
 
 def _seconds(stamp: str) -> str:

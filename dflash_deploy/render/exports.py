@@ -101,7 +101,8 @@ def _compose_replicas(plan: Plan, engine: Engine, user: str, count: int) -> Expo
     if there and there < count * box.gpus:
         raise DoesNotFit(
             f"{count} replicas of {box.gpus} cards each need {count * box.gpus}, not {there}",
-            hint=f"--replicas {there // box.gpus}",
+            hint=f"--gpu {plan.hardware.cards[0].name}:{count * box.gpus}, or --replicas"
+            f" {there // box.gpus}",
         )
     return Export(compose.replicas(box, user, count, router()), _compose(plan, engine, user).use)
 
@@ -123,7 +124,8 @@ def _systemd(plan: Plan, _engine: Engine, _user: str) -> Export:
     name = service_name(plan)
     secrets = f"~/.config/dflash/{name}.env"
     use = (
-        f"mkdir -p ~/.config/dflash && touch {secrets} && chmod 600 {secrets}"
+        "mkdir -p ~/.config/dflash ~/.config/systemd/user"
+        f" && touch {secrets} && chmod 600 {secrets}"
         f" && cp FILE ~/.config/systemd/user/{name}.service && systemctl --user daemon-reload"
         f" && systemctl --user enable --now {name};"
         f" {secrets} holds {_names(plan)}, NAME=VALUE a line"

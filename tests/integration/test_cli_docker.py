@@ -90,6 +90,8 @@ def test_it_runs_on_alone_and_any_shell_finds_reads_and_ends_it(boxes, client, t
     (seen,) = boxes.ps(**elsewhere)
     assert (seen["name"], seen["state"], seen["version"]) == (NAME, "ready", NEWEST)
     assert "Started server process" in boxes.run("logs", NAME, env=elsewhere).out
+    (watched,) = json.loads(boxes.run("top", "--json", "--count", "1", "-i", "0.2").out)["servers"]
+    assert (watched["name"], watched["state"]) == (NAME, "ready")
     shown = boxes.run("ps", env={"COLUMNS": "80"}).out
     assert max(map(len, shown.splitlines())) <= 80
 

@@ -113,3 +113,8 @@ def _own_terminal() -> None:
     import termios
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_in_a_pipe_it_ends_where_nothing_runs(dflash):
+    ended = dflash.run("top")
+    assert (ended.code, "no server runs" in ended.err) == (0, True)

@@ -175,7 +175,7 @@ def test_replicas_in_compose_have_cards_of_their_own(engine, tmp_path):
 def test_more_replicas_than_there_are_cards_do_not_fit():
     with pytest.raises(DoesNotFit) as caught:
         text("compose", planned("qwen3-8b", "vllm", "H100:2"), 4)
-    assert caught.value.hint == "--replicas 2"
+    assert caught.value.hint == "--gpu H100:4, or --replicas 2"
 
 
 @pytest.mark.parametrize("form", ["docker", "slurm", "systemd"])
