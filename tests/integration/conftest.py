@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +34,12 @@ def port() -> int:
         return probe.getsockname()[1]
 
 
+def _as_from_a_terminal() -> None:
+    """A run under nohup, or in the background, ignores these, and hands that on."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class CommandLine:
     """Starts `dflash` with the fakes on PATH and nothing else of the user's."""
 
@@ -59,6 +66,7 @@ class CommandLine:
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             "text": True,
+            "preexec_fn": _as_from_a_terminal,
         }
         return subprocess.Popen(
             [sys.executable, "-m", self.module, *argv],
