@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, SCRATCH, Container, folders
 from dflash_deploy.errors import DFlashError, LaunchError
 from dflash_deploy.launch.daemon import told
-from dflash_deploy.launch.output import Redactor, Sink, Tail
+from dflash_deploy.launch.output import Redactor, Sink, Tail, pass_on
 from dflash_deploy.launch.ports import check_port
 from dflash_deploy.launch.secrets import check_secrets
 from dflash_deploy.launch.signs import Signs
@@ -152,20 +152,9 @@ class Boxed:
         out = output
         with suppress(DFlashError), told():
             for chunk in self._running.logs(stream=True, follow=True):
-                out = self._pass_on(self._redactor.feed(chunk), out)
-        self._pass_on(self._redactor.end(), out)
+                out = pass_on(self._redactor.feed(chunk), out, self._tail)
+        pass_on(self._redactor.end(), out, self._tail)
         self._tail.end()
-
-    def _pass_on(self, data: bytes, out: Sink | None) -> Sink | None:
-        self._tail.feed(data)
-        if out is None or not data:
-            return out
-        try:
-            out.write(data)
-            out.flush()
-        except (OSError, ValueError):
-            return None
-        return out
 
     def _notice(self, line: str) -> None:
         self.phase = self.signs.phase_of(line) or self.phase

@@ -94,12 +94,13 @@ def pump(source: int, target: Sink | None, tail: Tail, secrets: Sequence[bytes])
     out: Sink | None = target
     with os.fdopen(source, "rb", buffering=0) as stream:
         while chunk := stream.read(LONGEST_LINE):
-            out = _pass_on(redactor.feed(chunk), out, tail)
-    _pass_on(redactor.end(), out, tail)
+            out = pass_on(redactor.feed(chunk), out, tail)
+    pass_on(redactor.end(), out, tail)
     tail.end()
 
 
-def _pass_on(data: bytes, out: Sink | None, tail: Tail) -> Sink | None:
+def pass_on(data: bytes, out: Sink | None, tail: Tail) -> Sink | None:
+    """To the tail and the sink; None: the sink failed, and gets no more."""
     tail.feed(data)
     if out is None or not data:
         return out
