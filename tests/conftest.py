@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+SHARED = ("judged", "docker_engine", "slurm")
+"""Fixtures that take long to make: the tests of one of them run in one process."""
+
 _LEAKS = ("DFLASH_API_KEY", "DFLASH_HOST", "HF_TOKEN", "HF_ENDPOINT", "NO_COLOR", "VLLM_API_KEY")
 
 
@@ -41,3 +44,11 @@ def demo_draft() -> Path:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write the golden files anew")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under `-n`, a file's tests stay together, and so do those of a fixture that costs much."""
+    for item in items:
+        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.path.name))
