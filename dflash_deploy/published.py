@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from dflash_deploy.schedule import in_words
 from dflash_deploy.schema import Evidence, Measurement
 
 BAR = 12
@@ -16,13 +17,17 @@ def published_table(
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Header and rows. A cell is a speed-up over plain decoding, or tokens a second.
 
+    Draft tokens that follow the load are no block: BLOCK says `*` there, and `schedules` the rest.
+
     `bars` adds one a row, for its first load: as long as the number is large in this table. A row
     alone has nothing to be compared with, and gets none.
     """
     loads = sorted({_load(row) for row in evidence.results if _gain(row)})
-    groups: dict[tuple[str, int | None], list[Measurement]] = {}
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    known = schedules(evidence)
     for row in evidence.results:
-        groups.setdefault((row.task, row.block_size or evidence.block_size), []).append(row)
+        block = _scheduled(row, known) or f"{row.block_size or evidence.block_size or ''}"
+        groups.setdefault((row.task, block), []).append(row)
     header = ["TASK", "BLOCK", "ACCEPTED", *(f"AT {load}" if load else "GAIN" for load in loads)]
     rows = [_row(task, block, found, loads) for (task, block), found in groups.items()]
     if bars and len(rows) > 1:
@@ -31,6 +36,16 @@ def published_table(
         rows = [(*row, bar(length, longest)) for row, length in zip(rows, lengths, strict=True)]
         header.append("")
     return header, rows
+
+
+def schedules(evidence: Evidence) -> dict[str, str]:
+    """What each mark of the table stands for, in words: `15 up to 8 requests, 7 up to 64`."""
+    found = dict.fromkeys(in_words(row.schedule) for row in evidence.results if row.schedule)
+    return {"*" * number: words for number, words in enumerate(found, 1)}
+
+
+def _scheduled(row: Measurement, known: Mapping[str, str]) -> str | None:
+    return next((mark for mark, words in known.items() if words == in_words(row.schedule)), None)
 
 
 def bar(value: float, longest: float, width: int = BAR) -> str:
@@ -67,14 +82,12 @@ def _load(row: Measurement) -> int:
     return row.concurrency or 0
 
 
-def _row(
-    task: str, block: int | None, rows: list[Measurement], loads: list[int]
-) -> tuple[str, ...]:
+def _row(task: str, block: str, rows: list[Measurement], loads: list[int]) -> tuple[str, ...]:
     by_load = sorted(rows, key=_load)
     accepted = next((row.acceptance_length for row in by_load if row.acceptance_length), None)
     gains = {_load(row): _gain(row) for row in rows if _gain(row)}
     cells = [gains.get(load, "") for load in loads]
-    return (task, f"{block or ''}", f"{accepted:g}" if accepted else "", *cells)
+    return (task, block, f"{accepted:g}" if accepted else "", *cells)
 
 
 def _gain(row: Measurement) -> str:

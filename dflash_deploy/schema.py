@@ -30,7 +30,8 @@ Span = tuple[
     Annotated[int, msgspec.Meta(ge=0)],
 ]
 """From so many requests in a step, to so many, this many draft tokens; 0: plain decoding."""
-Outcome = Literal["verified", "published", "degraded", "unsupported"]
+Outcome = Literal["verified", "published", "degraded", "unsupported", "synthetic"]
+"""`synthetic`: acceptance was made up. It says what the engine costs, and is no status."""
 Status = Literal["verified", "published", "untested", "degraded", "unsupported"]
 
 
@@ -225,7 +226,12 @@ class Measurement(Struct, frozen=True, kw_only=True):
 
     task: Task
     concurrency: int | None = None
+    rate: PositiveFloat | None = None
+    """Requests that arrived a second, in place of a number in flight. They bound what is answered,
+    so that such a row has no speed."""
     block_size: int | None = None
+    schedule: list[Span] = []
+    """In place of a block: draft tokens by requests in a step."""
     acceptance_length: float | None = None
     speedup: float | None = None
     tokens_per_second: float | None = None
@@ -256,7 +262,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     @property
     def synthetic(self) -> bool:
         """Its acceptance was made up: it says what the engine costs, and nothing of the draft."""
-        return (self.build or "").startswith(SYNTHETIC)
+        return self.outcome == "synthetic"
 
 
 class Caution(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,8 @@ from dflash_deploy.engine_schema import Engine
 from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
 from dflash_deploy.registry import Entry
 from dflash_deploy.rules import first_release
-from dflash_deploy.schema import Evidence, Gpu, Measurement, Recipe
+from dflash_deploy.schedule import fault
+from dflash_deploy.schema import SYNTHETIC, Evidence, Gpu, Measurement, Recipe
 from dflash_deploy.validate_cautions import check_cautions, unknown_cards
 from dflash_deploy.validate_flags import check_flags
 from dflash_deploy.validate_pairs import check_parsers, check_schedules, check_taps
@@ -280,7 +281,10 @@ def _check_evidence(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
 
 def _check_claim(where: str, evidence: Evidence) -> _Found:
     """A claim must be one that a reader can follow up, and must contain what it claims."""
-    if evidence.outcome == "verified":
+    made_up = (evidence.build or "").startswith(SYNTHETIC)
+    if evidence.synthetic != made_up:
+        yield where, f"`synthetic` and a build that begins with `{SYNTHETIC}` need each other"
+    if evidence.outcome in ("verified", "synthetic"):
         given = {
             "version": evidence.version or evidence.build,
             "gpu": evidence.gpu,
@@ -289,12 +293,24 @@ def _check_claim(where: str, evidence: Evidence) -> _Found:
         }
         missing = ", ".join(name for name, value in given.items() if not value)
         if missing:
-            yield where, f"`verified` needs {missing}"
-    if evidence.outcome in ("verified", "published") and not evidence.results:
+            yield where, f"`{evidence.outcome}` needs {missing}"
+    if evidence.outcome in ("verified", "published", "synthetic") and not evidence.results:
         yield where, f"`{evidence.outcome}` without any result"
+    yield from _check_rows(where, evidence)
+
+
+def _check_rows(where: str, evidence: Evidence) -> _Found:
     for row in evidence.results:
         if not _has_number(row):
             yield where, f"a row of {row.task} without a number"
+        if evidence.synthetic and row.acceptance_length:
+            yield where, f"a row of {row.task} has an acceptance length that was made up"
+        if row.concurrency and row.rate:
+            yield where, f"a row of {row.task} has requests in flight and requests a second"
+        if row.schedule and (row.block_size or evidence.block_size):
+            yield where, f"a row of {row.task} has a block and a schedule"
+        if row.schedule and (wrong := fault(row.schedule, None)):
+            yield where, f"the schedule of a row of {row.task}: {wrong}"
 
 
 def _check_parsers(entry: Entry, _: Mapping[str, Engine]) -> _Found:

@@ -267,7 +267,7 @@ def _recipes(entry: Entry, draft: Draft) -> None:
 
 
 def _evidence(evidence: Evidence) -> None:
-    from dflash_deploy.published import published_table
+    from dflash_deploy.published import published_table, schedules
 
     said = [
         f"{evidence.engine} {evidence.version or ''}".strip(),
@@ -289,11 +289,13 @@ def _evidence(evidence: Evidence) -> None:
             for i, name in enumerate(header)
         ]
         _output.table(columns, rows)
+    for mark, words in schedules(evidence).items():
+        _output.paragraph(f"{mark} draft tokens by requests in a step: {words}")
     _output.paragraph(f"source: {evidence.source}", style="dim")
 
 
 def _not_counted(build: str, *, synthetic: bool) -> str:
-    return f"engine cost only, {build}" if synthetic else f"no release: {build}"
+    return f"engine cost only, {build}" if synthetic else f"counts for no status: {build}"
 
 
 def _cautions(cautions: list[Caution]) -> None:

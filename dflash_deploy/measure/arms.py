@@ -7,7 +7,8 @@ card, backends. Each release's own parser says which flags and keys it has.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from packaging.version import Version
@@ -23,6 +24,7 @@ VLLM_FLAGS = ("--speculative-config", "--spec-", "--per-request-spec-decode-metr
 SGLANG_FLAGS = ("--speculative-",)
 DRAFTED: dict[Method, int] = {"mtp": 3, "eagle3": 3, "ngram": 5}
 """Tokens a cycle where nobody says."""
+SCHEDULE = "num_speculative_tokens_per_batch_size"
 LOOKUP = {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
 SIMULATED = "SGLANG_SIMULATE_ACC_LEN"
 SIMULATED_HOW = {"SGLANG_SIMULATE_ACC_METHOD": "match-expected"}
@@ -58,10 +60,22 @@ def read_other(said: str) -> Other:
 def dflash_arm(plan: Plan, rates: tuple[float, ...] = ()) -> tuple[Arm, Plan]:
     """The plan's own server; with rates, one that makes its acceptance up."""
     made = made_up(plan, rates) if rates else plan
+    told = together(item for item in _given(made) if item.flag == SPECULATION)
+    spans = tuple(tuple(span) for span in told.get(SCHEDULE, ()))
     return _arm(
-        f"dflash-{plan.block_size}", "dflash", made, block_size=plan.block_size,
-        synthetic_length=round(length_of(rates), 4) if rates else None, synthetic_rates=rates,
+        f"dflash-{plan.block_size}{'-schedule' if spans else ''}", "dflash", made,
+        block_size=plan.block_size, schedule=spans,
+        synthetic_length=_length_made_up(rates, told), synthetic_rates=rates,
     ), made  # fmt: skip
+
+
+def _length_made_up(rates: tuple[float, ...], told: Mapping[str, Any]) -> float | None:
+    """Also where the user's own words to the engine make it up."""
+    by_hand = told.get("synthetic_acceptance_rates") or ()
+    if rates or by_hand:
+        return round(length_of(rates or by_hand), 4)
+    length: float | None = told.get("synthetic_acceptance_length")
+    return length
 
 
 def plain_arm(plan: Plan) -> tuple[Arm, Plan]:

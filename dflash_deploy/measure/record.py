@@ -50,6 +50,8 @@ def nearest(
 
     Only of this block: a shorter one accepts less, whatever the draft.
     """
+    if block is None:
+        return []
     rows = [
         (evidence, row)
         for evidence in published
@@ -81,7 +83,7 @@ def expected_length(
         (row.acceptance_length, evidence, row)
         for evidence in published
         for row in evidence.results
-        if row.acceptance_length and (row.block_size or evidence.block_size) == block
+        if block and row.acceptance_length and (row.block_size or evidence.block_size) == block
     ]
     return min(others, key=lambda each: each[0], default=None)
 

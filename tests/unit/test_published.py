@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from dflash_deploy.published import bar, published_table
+from dflash_deploy.published import bar, published_table, schedules
 from dflash_deploy.schema import Evidence, Measurement
 
 
@@ -72,3 +73,15 @@ def test_bars_show_one_quantity_and_nothing_where_it_is_missing() -> None:
 )
 def test_a_bar(value: float, longest: float, drawn: str) -> None:
     assert bar(value, longest, width=4) == drawn
+
+
+def test_a_schedule_is_marked_and_spelled_out() -> None:
+    spans = [(1, 8, 15), (9, 64, 7)]
+    of = msgspec.structs.replace(evidence(
+        row(concurrency=1, schedule=spans, speedup=4.9), row(concurrency=1, block_size=8, speedup=3),
+        row(rate=2.0, block_size=8, acceptance_length=5.1),
+    ), block_size=None)  # fmt: skip
+    header, rows = published_table(of)
+    assert header == ["TASK", "BLOCK", "ACCEPTED", "AT 1"]
+    assert rows == [("gsm8k", "*", "", "4.9x"), ("gsm8k", "8", "5.1", "3x")]
+    assert schedules(of) == {"*": "15 up to 8 requests, 7 up to 64"}

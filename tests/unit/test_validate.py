@@ -104,6 +104,12 @@ def test_the_shipped_registry_has_no_problem() -> None:
         (changed(evidence=[evidence(results=[Measurement(task="mbpp", concurrency=1)])]), "evidence 1 (verified, vllm)", "row of mbpp without a number"),
         (changed(evidence=[evidence(block_size=32)]), "evidence 1 (verified, vllm)", "above the draft's 16"),
         (changed(evidence=[evidence(results=[replace(ROW, block_size=32)])]), "evidence 1 (verified, vllm)", "above the draft's 16"),
+        (changed(evidence=[evidence(results=[replace(ROW, concurrency=1, rate=2.0)])]), "evidence 1 (verified, vllm)", "in flight and requests a second"),
+        (changed(evidence=[evidence(results=[replace(ROW, schedule=[(1, 8, 7)])])]), "evidence 1 (verified, vllm)", "a block and a schedule"),
+        (changed(evidence=[evidence(block_size=None, results=[replace(ROW, schedule=[(2, 8, 7)])])]), "evidence 1 (verified, vllm)", "begins at 2 requests"),
+        (changed(evidence=[evidence(build="synthetic acceptance: 6")]), "evidence 1 (verified, vllm)", "need each other"),
+        (changed(evidence=[evidence(outcome="synthetic")]), "evidence 1 (synthetic, vllm)", "need each other"),
+        (changed(evidence=[evidence(outcome="synthetic", build="synthetic acceptance: 6", results=[replace(ROW, acceptance_length=6.0)])]), "evidence 1 (synthetic, vllm)", "was made up"),
         # the rest
         (changed(cautions=[Caution(engine="vllm", version="old", message="m", source="s")]), "caution `m...`", "no range"),
         (changed(cautions=[Caution(version=">=0.26.0", message="m", source="s")]), "caution `m...`", "needs the engine"),

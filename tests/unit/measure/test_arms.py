@@ -56,6 +56,22 @@ def test_dotted_keys_and_reports_on_drafts_go_with_the_draft():
     assert not [word for word in bare.argv if "spec" in word]
 
 
+def test_what_the_users_own_words_make_up_is_labelled_so_too():
+    words = ("-sc.rejection_sample_method", "synthetic")
+    by_length = ("-sc.synthetic_acceptance_length", "3.5")
+    by_rates = ("-sc.synthetic_acceptance_rates", "[0.5, 0.25, 0.0]")
+    arm, _ = dflash_arm(planned("vllm", "0.26.0", engine_args=(*words, *by_length)))
+    assert arm.synthetic_length == 3.5
+    arm, _ = dflash_arm(planned("vllm", "0.26.0", engine_args=(*words, *by_rates), block_size=4))
+    assert arm.synthetic_length == 1.75
+
+
+def test_a_schedule_among_the_users_own_words_is_no_block():
+    words = ("-sc.num_speculative_tokens_per_batch_size", "[[1, 8, 15], [9, 64, 7]]")
+    arm, _ = dflash_arm(planned("vllm", "0.26.0", engine_args=words))
+    assert (arm.name, arm.schedule) == ("dflash-16-schedule", ((1, 8, 15), (9, 64, 7)))
+
+
 def test_dflash_is_named_by_its_block():
     arm, plan = dflash_arm(planned("vllm", block_size=8))
     assert (arm.name, arm.block_size, arm.synthetic_length) == ("dflash-8", 8, None)

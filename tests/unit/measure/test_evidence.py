@@ -7,7 +7,8 @@ import pytest
 
 from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.measure.evidence import evidence_of
-from dflash_deploy.measure.record import published_for
+from dflash_deploy.measure.far_below import far_below
+from dflash_deploy.measure.record import expected_length, published_for
 from dflash_deploy.measure.report import Load, Report
 from dflash_deploy.registry import Entry, load
 from dflash_deploy.schema import Evidence
@@ -48,7 +49,7 @@ def test_a_report_is_evidence_and_the_status_follows(entry: Entry) -> None:
 def test_made_up_acceptance_is_engine_cost_and_verifies_nothing(entry: Entry) -> None:
     made = evidence_of(report(synthetic=6.5), entry)
     (evidence,) = made.model.evidence
-    assert evidence.synthetic
+    assert (evidence.synthetic, evidence.outcome) == (True, "synthetic")
     assert evidence.build == "synthetic acceptance: 6.5 at block 16, 6.5 at block 8"
     assert all(row.acceptance_length is None for row in evidence.results)
     assert any("made up" in note for note in made.notes)
@@ -137,14 +138,76 @@ def test_cells_that_are_no_figures_are_left_out_and_said(entry: Entry) -> None:
         "left out: dflash-16, mixed at c=64: nothing ran, or too many requests failed",
     )
     assert len(failing.model.evidence[0].results) == 7
-    cells = tuple(
-        msgspec.structs.replace(cell, load=Load(rate=2.0)) if cell.load.concurrency == 8 else cell
-        for cell in report().cells
+    mtp = {"plain": {1: (5,)}, "dflash-16": {1: (9,)}, "mtp-3": {1: (7,)}}
+    assert evidence_of(report(mtp), entry).notes == (
+        "left out: mtp-3: entries speak of DFlash alone",
     )
-    assert any("arrivals" in note for note in evidence_of(altered(cells=cells), entry).notes)
-    arms = [msgspec.structs.replace(arm, schedule=((1, 8, 15),)) if arm.name == "dflash-8" else arm
-            for arm in report().arms]  # fmt: skip
-    assert any("schedule" in note for note in evidence_of(altered(arms=tuple(arms)), entry).notes)
+
+
+def test_a_schedule_is_no_block(entry: Entry) -> None:
+    spans = ((1, 8, 15), (9, 64, 7))
+    (evidence,) = evidence_of(with_arm("dflash-8", schedule=spans), entry).model.evidence
+    rows = [row for row in evidence.results if row.schedule]
+    assert [row.concurrency for row in rows] == [1, 8, 32, 64]
+    assert rows[0].schedule == [*spans]
+    assert {row.block_size for row in rows} == {None}
+    assert (evidence.block_size, evidence.outcome) == (None, "verified")
+    alone = with_arm("dflash-16", schedule=spans)
+    made = published_for(extended(entry, [evidence]), None)
+    assert expected_length(alone, made, "mixed", None) is None
+    # a schedule drafts less under load, and is not far below for that
+    short = report(lengths={"dflash-16": 2.0})
+    arms = tuple(msgspec.structs.replace(arm, schedule=spans) if arm.name == "dflash-16" else arm
+                 for arm in short.arms)  # fmt: skip
+    assert any("dflash-16" in line for line in far_below(short, made))
+    assert not list(far_below(msgspec.structs.replace(short, arms=arms), made))
+
+
+def at_a_rate(of: Report) -> Report:
+    cells = (msgspec.structs.replace(cell, load=Load(rate=2.0)) if cell.load.concurrency == 8
+             else cell for cell in of.cells)  # fmt: skip
+    return msgspec.structs.replace(of, cells=tuple(cells))
+
+
+def test_what_arrives_by_chance_shows_acceptance_and_no_speed(entry: Entry) -> None:
+    (evidence,) = evidence_of(at_a_rate(report()), entry).model.evidence
+    row = next(row for row in evidence.results if row.rate)
+    assert (row.rate, row.concurrency, row.acceptance_length) == (2.0, None, 6.5)
+    assert (row.speedup, row.tokens_per_second) == (None, None)
+    assert "acceptance alone where requests arrived by chance, 2 a second" in evidence.how
+    assert any("nothing is left" in note for note in evidence_of(
+        at_a_rate(report(synthetic=6.5)), entry).notes)  # fmt: skip
+
+
+def test_dummy_weights_neither_prove_nor_degrade(entry: Entry) -> None:
+    for words in (("--load-format", "dummy"), ("--load-format=dummy",)):
+        with pytest.raises(UsageError, match="no figure") as caught:
+            evidence_of(with_arm(None, argv=("vllm", "serve", "x", *words)), entry)
+        assert "its weights were dummies" in (caught.value.detail or "")
+        arms = with_arm(None, report(synthetic=6.5), argv=("vllm", *words))
+        (evidence,) = evidence_of(arms, entry).model.evidence
+        assert (evidence.build or "").endswith(", dummy weights")
+
+
+def test_a_server_that_ran_already_counts_for_nothing(entry: Entry) -> None:
+    there = with_arm(None, argv=(), url="http://127.0.0.1:8000")
+    made = evidence_of(msgspec.structs.replace(there, draft=None), entry)
+    (evidence,) = made.model.evidence
+    assert evidence.build == "a server that ran already, its command unknown"
+    assert evidence.draft == "z-lab/Qwen3-8B-DFlash-b16"
+    assert any("did not say which draft" in note for note in made.notes)
+    recipe = next(each for each in entry.model.recipes if each.when.engine == "vllm")
+    assert status(extended(entry, [evidence]), recipe) == "untested"
+    with pytest.raises(UsageError, match="not on this machine"):
+        evidence_of(with_arm(None, argv=(), url="http://10.0.0.7:8000"), entry)
+
+
+def with_arm(name: str | None, of: Report | None = None, **changes: Any) -> Report:
+    """One arm changed, or with None every arm."""
+    of = of or report()
+    arms = (msgspec.structs.replace(arm, **changes) if name in (None, arm.name) else arm
+            for arm in of.arms)  # fmt: skip
+    return msgspec.structs.replace(of, arms=tuple(arms))
 
 
 def test_weights_are_the_first_unless_told(entry: Entry) -> None:

@@ -1,0 +1,140 @@
+"""What of a report can be evidence, and in words why the rest cannot. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from urllib.parse import urlsplit
+
+from packaging.version import InvalidVersion, Version
+
+from dflash_deploy.errors import RegistryError, UsageError
+from dflash_deploy.measure.connection import LOCAL
+from dflash_deploy.measure.gains import acceptance, rate
+from dflash_deploy.measure.report import Arm, Cell, Report
+from dflash_deploy.registry import Entry
+from dflash_deploy.schema import SYNTHETIC
+
+ELSEWHERE = "a server that ran already, its command unknown"
+DUMMY = "dummy weights"
+
+
+def check(report: Report, entry: Entry, arms: Sequence[Arm]) -> None:
+    """Raises UsageError for a report that proves nothing, RegistryError for another pair's."""
+    if entry.id.lower() != report.model.lower():
+        raise RegistryError(
+            f"the report is of {report.model}, and that is a name of {entry.id}",
+            hint=f"dflash show {entry.name}",
+        )
+    known = {draft.id for draft in entry.model.drafts}
+    if report.draft not in known and not (report.draft is None and arms and _elsewhere(arms)):
+        raise RegistryError(
+            f"the report is of the draft {report.draft}, which {entry.id} has not",
+            hint=f"dflash registry add {report.draft or 'DRAFT'}",
+        )
+    if not report.complete:
+        raise UsageError(
+            "the report is of a benchmark that was interrupted: half of one proves nothing",
+            hint="dflash bench ... --resume goes on with it",
+        )
+    if not arms:
+        raise UsageError("the report has no DFlash in it", hint="dflash bench -h")
+    if any(not arm.argv and urlsplit(arm.url or "").hostname not in LOCAL for arm in arms):
+        raise UsageError(
+            "the server was started by somebody else, and not on this machine: the report knows"
+            " neither card nor command",
+            hint=f"dflash bench {entry.name} starts one",
+        )
+    if len({arm.synthetic_length is None for arm in arms}) > 1:
+        raise UsageError(
+            "some of its acceptance was made up and some was real", hint="a benchmark of one kind"
+        )
+
+
+def draft_of(report: Report, entry: Entry) -> tuple[str, list[str]]:
+    """The draft that ran; a server that somebody else started does not say which."""
+    if report.draft is not None:
+        return report.draft, []
+    served = [draft.id for draft in entry.model.drafts if not draft.unservable]
+    taken = next(iter(served), entry.model.drafts[0].id)
+    return taken, [f"the server did not say which draft it had: taken for {taken}"]
+
+
+def usable(report: Report, arms: Sequence[Arm]) -> tuple[list[Cell], list[str]]:
+    """The cells that are figures, and why others are none."""
+    kept: list[Cell] = []
+    notes = list(_other_methods(report))
+    known = {arm.name: arm for arm in arms}
+    for cell in report.cells:
+        arm = known.get(cell.arm)
+        if arm is None:
+            continue
+        why = _unusable(arm, cell)
+        if why:
+            notes.append(f"left out: {cell.arm}, {cell.workload} at {cell.load}: {why}")
+        else:
+            kept.append(cell)
+    if not kept:
+        raise UsageError(
+            "the report has no figure that could be evidence",
+            hint="dflash bench -h", detail="\n".join(notes) or None,
+        )  # fmt: skip
+    return kept, notes
+
+
+def _other_methods(report: Report) -> Iterator[str]:
+    names = [arm.name for arm in report.arms if arm.method not in ("plain", "dflash")]
+    if names:
+        yield f"left out: {', '.join(names)}: entries speak of DFlash alone"
+
+
+def _unusable(arm: Arm, cell: Cell) -> str | None:
+    if rate(cell) is None:
+        return "nothing ran, or too many requests failed"
+    if cell.load.rate and arm.synthetic_length is not None:
+        return "arrivals bound its speed, and its acceptance was made up: nothing is left to keep"
+    if arm.synthetic_length is None and _dummy(arm):
+        return "its weights were dummies: what it accepted means nothing"
+    if arm.synthetic_length is None and acceptance([cell]) is None:
+        return "the server did not say what it accepted: nothing proves that it drafted"
+    return None
+
+
+def unlike_a_release(report: Report, arms: Sequence[Arm]) -> str | None:
+    """What makes it no proof of this release with this draft; None: it is one."""
+    said = ", ".join(_labels(report, arms))
+    return said or None
+
+
+def _labels(report: Report, arms: Sequence[Arm]) -> Iterator[str]:
+    if report.synthetic:
+        yield f"{SYNTHETIC}: " + ", ".join(dict.fromkeys(_made_up(arm) for arm in arms))
+    if any(_dummy(arm) for arm in arms):
+        yield DUMMY
+    if _elsewhere(arms):
+        yield ELSEWHERE
+    if not _is_release(report.version):
+        yield f"{report.engine} {report.version or 'of unknown version'}"
+
+
+def _made_up(arm: Arm) -> str:
+    """A schedule makes up less than its block's length where it drafts less."""
+    most = "up to " if arm.schedule else ""
+    block = f" at block {arm.block_size}" if arm.block_size else ""
+    return f"{most}{arm.synthetic_length:g}{block}"
+
+
+def _dummy(arm: Arm) -> bool:
+    return ("--load-format", "dummy") in pairwise(arm.argv) or "--load-format=dummy" in arm.argv
+
+
+def _elsewhere(arms: Sequence[Arm]) -> bool:
+    return any(not arm.argv for arm in arms)
+
+
+def _is_release(version: str | None) -> bool:
+    try:
+        found = Version(version or "")
+    except InvalidVersion:
+        return False
+    return not (found.is_devrelease or found.local)
