@@ -181,6 +181,9 @@ def mismatches(
         yield f"for {when.engine or request.engine} {when.version}, not {version}"
     if when.architecture and architecture not in when.architecture:
         yield f"for {', '.join(when.architecture)}, not {architecture or 'an unknown card'}"
+    names = {card.name for card in hardware.cards}
+    if when.cards and not (names and names <= {*when.cards}):
+        yield f"for {', '.join(when.cards)}, not {', '.join(sorted(names)) or 'an unknown card'}"
     if when.memory_at_least_gib and (memory or 0) < when.memory_at_least_gib:
         yield f"for cards of {when.memory_at_least_gib} GiB or more"
     if when.concurrency_at_most and load > when.concurrency_at_most:

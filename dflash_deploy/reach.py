@@ -81,6 +81,7 @@ def covers(earlier: When, later: When, releases: Releases) -> bool:
     return (
         matching(later, releases) <= matching(earlier, releases)
         and _architectures(later) <= _architectures(earlier)
+        and (earlier.cards is None or {*(later.cards or ["any"])} <= {*earlier.cards})
         and (earlier.memory_at_least_gib or 0) <= (later.memory_at_least_gib or 0)
         and _as_limit(later.concurrency_at_most) <= _as_limit(earlier.concurrency_at_most)
         and earlier.kv_dtype in (None, later.kv_dtype)

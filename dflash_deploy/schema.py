@@ -190,6 +190,8 @@ class When(Struct, frozen=True, kw_only=True):
     version: str | None = None
     """A PEP 440 range, as `>=0.26.0,<0.33.0`."""
     architecture: list[Architecture] | None = None
+    cards: list[str] | None = None
+    """Ids of gpus.yaml, where what was measured holds for these alone."""
     memory_at_least_gib: Positive | None = None
     """Of one card."""
     concurrency_at_most: Positive | None = None

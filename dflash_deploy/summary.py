@@ -115,7 +115,7 @@ def summarise(entry: Entry, engines: Mapping[str, Engine]) -> dict[str, Any]:
 def conditions(when: When) -> str:
     """A recipe's condition in words: `vllm >=0.26.0, hopper, up to 16 at once`."""
     parts = [f"{when.engine or 'any engine'} {when.version or ''}".strip()]
-    parts += when.architecture or []
+    parts += [*(when.architecture or []), *(when.cards or [])]
     if when.memory_at_least_gib:
         parts.append(f"{when.memory_at_least_gib} GiB cards")
     if when.concurrency_at_most:

@@ -1,8 +1,8 @@
-"""Whether an entry's cautions speak of engines, drafts and cards that there are. Pure."""
+"""Whether cautions and recipes speak of engines, drafts and cards that there are. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import get_args
 
 from dflash_deploy.engine_schema import Engine
@@ -25,13 +25,18 @@ def check_cautions(entry: Entry, engines: Mapping[str, Engine]) -> Iterator[tupl
             yield where, f"unknown draft `{caution.draft}`"
 
 
-def unknown_cards(entry: Entry, gpus: Iterable[Gpu]) -> Iterator[tuple[str, str]]:
-    """A caution about a card that is not in the catalogue would never be said."""
+def unknown_cards(entry: Entry, gpus: Collection[Gpu]) -> Iterator[tuple[str, str]]:
+    """What is for a card that is not in the catalogue would never be said, nor chosen."""
     known = {*get_args(Architecture), *(gpu.id for gpu in gpus)}
     for caution in entry.model.cautions:
         for card in caution.cards or ():
             if card not in known:
                 yield _named(caution), f"unknown card `{card}`"
+    names = {gpu.id for gpu in gpus}
+    for recipe in entry.model.recipes:
+        for card in recipe.when.cards or ():
+            if card not in names:
+                yield f"recipe `{recipe.name}`", f"unknown card `{card}`"
 
 
 def _named(caution: Caution) -> str:

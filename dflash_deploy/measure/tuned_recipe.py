@@ -42,10 +42,12 @@ def recipe(report: Report, base: Recipe, choice: Choice, dtype: KvDtype) -> Reci
     """All but block and schedule stays as it was measured; for cards like this one."""
     hardware = report.machine.hardware
     memory = int(hardware.memory_gib or 0)
+    known = all(card.architecture for card in hardware.cards)
+    names = sorted({card.name for card in hardware.cards}) if known else []
     when = When(
         engine=report.engine,
         version=_releases(base.when.version, report.version),
-        architecture=[hardware.architecture] if hardware.architecture else None,
+        cards=names or None,
         memory_at_least_gib=memory or None,
         concurrency_at_most=choice.up_to,
         kv_dtype=base.when.kv_dtype if dtype == "auto" else dtype,

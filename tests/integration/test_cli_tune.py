@@ -74,7 +74,7 @@ def test_a_schedule_is_found_confirmed_written_and_planned(tune, card, tmp_path)
     (recipe,) = made["recipes"]
     assert made["extends"] == "openai/gpt-oss-20b"
     assert (recipe["block_size"], recipe["schedule"]) == (8, [[1, 2, 7], [3, 4, 1]])
-    assert recipe["when"]["architecture"] == ["hopper"]
+    assert recipe["when"]["cards"] == ["H100"]
     assert recipe["when"]["version"] == ">=0.33.0"
     assert made["evidence"][0]["outcome"] == "verified"
     assert "build" not in made["evidence"][0]

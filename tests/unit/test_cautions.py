@@ -18,7 +18,7 @@ from dflash_deploy.hardware import Card, Hardware, parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.registry import Registry, load
 from dflash_deploy.request import Request
-from dflash_deploy.schema import Caution
+from dflash_deploy.schema import Caution, When
 from dflash_deploy.validate import problems
 
 SHIPPED = load(user=False)
@@ -138,3 +138,13 @@ def test_a_card_that_nobody_knows_is_a_mistake() -> None:
     model = msgspec.structs.replace(entry.model, cautions=[caution])
     found = problems([replace(entry, model=model)], SHIPPED.engines, SHIPPED.gpus)
     assert [problem.message for problem in found] == ["unknown card `RTX 5091`"]
+
+
+def test_a_recipe_for_a_card_that_nobody_knows_is_a_mistake() -> None:
+    entry = SHIPPED.find("qwen3-8b")
+    recipe = msgspec.structs.replace(
+        entry.model.recipes[0], when=When(engine="vllm", cards=["H200", "hopper"])
+    )
+    model = msgspec.structs.replace(entry.model, recipes=[recipe, *entry.model.recipes[1:]])
+    found = problems([replace(entry, model=model)], SHIPPED.engines, SHIPPED.gpus)
+    assert [problem.message for problem in found] == ["unknown card `hopper`"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from packaging.version import Version
 
+from dflash_deploy.choose import mismatches
 from dflash_deploy.errors import EngineError, RegistryError, UnknownModel, Unsupported, UsageError
 from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.registry import Registry, load
 from dflash_deploy.request import Request
 from dflash_deploy.resolve import resolve
+from dflash_deploy.schema import When
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +114,16 @@ def test_a_recipe_for_a_card_needs_that_card(registry):
     on_a100 = resolved(registry, "glm-5.3-flash", "sglang", "A100:8")
     assert on_a100.recipe.name == "sglang-others"
     assert [item.name for item in on_a100.rejected] == ["sglang"]
+
+
+def test_a_recipe_for_one_card_is_not_for_its_like(registry):
+    when = When(cards=["H200"])
+    request = Request(model="m", engine="vllm")
+    for gpu, wrong in (("H200:2", []), ("H100", ["for H200, not H100"])):
+        cards = parse(gpu, registry.gpus)
+        assert [*mismatches(when, request, Version("1"), cards, None)] == wrong
+    unknown = mismatches(when, request, Version("1"), Hardware(), None)
+    assert [*unknown] == ["for H200, not an unknown card"]
 
 
 def test_what_the_user_adds_is_judged_by_the_same_rules(registry):

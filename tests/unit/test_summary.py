@@ -111,10 +111,10 @@ def test_the_json_of_an_entry_that_nothing_serves() -> None:
 
 
 def test_a_condition_in_words() -> None:
-    when = When(engine="vllm", version=">=0.26", architecture=["hopper", "ada"],
+    when = When(engine="vllm", version=">=0.26", architecture=["hopper", "ada"], cards=["H200"],
                 memory_at_least_gib=80, concurrency_at_most=8, kv_dtype="fp8", thinking="on")  # fmt: skip
     assert conditions(when) == (
-        "vllm >=0.26, hopper, ada, 80 GiB cards, up to 8 at once, fp8 KV, thinking on"
+        "vllm >=0.26, hopper, ada, H200, 80 GiB cards, up to 8 at once, fp8 KV, thinking on"
     )
     assert conditions(When()) == "any engine"
 

@@ -34,7 +34,7 @@ def test_a_schedule_in_front_for_cards_like_this_one(entry: Entry) -> None:
     assert found.name == "tuned-20261128100000"
     assert (found.block_size, found.schedule) == (16, [(1, 16, 15), (17, 64, 7)])
     assert found.when == When(
-        engine="vllm", version=">=0.26.0", architecture=["hopper"], memory_at_least_gib=80
+        engine="vllm", version=">=0.26.0", cards=["H100"], memory_at_least_gib=80
     )
     assert "4.02x at 1" in found.why
     assert "SYNTHETIC" not in found.why
