@@ -50,7 +50,7 @@ from dflash_deploy.schema import (
     Weights,
 )
 from dflash_deploy.situation import said_kv_dtype, settings_of
-from dflash_deploy.status import status
+from dflash_deploy.status import best_synthetic, status
 
 Pinned = TypeVar("Pinned", Draft, Weights)
 
@@ -193,11 +193,23 @@ def terms(
     """What is not known of the pair, and what its licences ask: said before anything is fetched."""
     if seen == "untested":
         yield (
-            f"{entry.name} with {weights.name} weights on {request.engine} is untested: no figures"
-            " are published or measured"
+            f"{entry.name} with {weights.name} weights on {request.engine} is untested:"
+            f" {_unproven(entry, draft, request)}"
         )
     for name, licensed in ((entry.id, entry.target), (draft.id, draft)):
         if licensed.gated:
             yield f"{name} is gated: accept its licence on the hub and set HF_TOKEN"
         if licensed.terms:
             yield f"{name} ({licensed.licence or 'licence unknown'}): {licensed.terms}"
+
+
+def _unproven(entry: Entry, draft: Draft, request: Request) -> str:
+    found = best_synthetic(entry, draft, request.engine)
+    if found is None:
+        return "no figures are published or measured"
+    row, seen = found
+    return (
+        f"what the engine costs was measured with synthetic acceptance ({seen.engine}"
+        f" {seen.version}, {seen.gpu}, {seen.date}: {row.speedup:g}x at {row.concurrency}), and"
+        " nothing of the draft"
+    )

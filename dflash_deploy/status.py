@@ -6,7 +6,7 @@ from packaging.version import Version
 
 from dflash_deploy.reach import is_range, is_version, within
 from dflash_deploy.registry import Entry
-from dflash_deploy.schema import EngineName, Evidence, Recipe, Status
+from dflash_deploy.schema import Draft, EngineName, Evidence, Measurement, Recipe, Status
 
 _WORST_FIRST: tuple[Status, ...] = ("unsupported", "degraded", "verified", "published")
 _GOOD = ("verified", "published")
@@ -73,3 +73,20 @@ def _below_floor(entry: Entry, engine: EngineName, version: str | None) -> bool:
         for floor in entry.model.floors
         if floor.engine == engine and is_version(version) and is_version(floor.version)
     )
+
+
+def best_synthetic(
+    entry: Entry, draft: Draft | None = None, engine: str | None = None
+) -> tuple[Measurement, Evidence] | None:
+    """The row with the largest gain that acceptance was made up for, of one draft and engine where
+    they are given: what the engine costs, and no status.
+    """
+    rows = [
+        (row, evidence)
+        for evidence in entry.model.evidence
+        for row in evidence.results
+        if evidence.synthetic and row.speedup is not None
+        and engine in (None, evidence.engine)
+        and (draft is None or entry.draft(evidence.draft) == draft)
+    ]  # fmt: skip
+    return max(rows, key=lambda pair: pair[0].speedup or 0) if rows else None

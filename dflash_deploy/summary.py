@@ -19,7 +19,7 @@ from dflash_deploy.schema import (
     Status,
     When,
 )
-from dflash_deploy.status import status
+from dflash_deploy.status import best_synthetic, status
 
 
 def matches(entry: Entry, query: str, engine: str | None) -> bool:
@@ -74,9 +74,11 @@ def best(entry: Entry) -> tuple[Measurement, Evidence] | None:
 
 
 def best_speedup(entry: Entry) -> str | None:
-    """As `5.8x math500`; `show` says where and how."""
-    found = best(entry)
-    return f"{found[0].speedup:g}x {found[0].task}" if found else None
+    """As `5.8x math500`, else `4.9x synthetic`; `show` says where and how."""
+    if found := best(entry):
+        return f"{found[0].speedup:g}x {found[0].task}"
+    made_up = best_synthetic(entry)
+    return f"{made_up[0].speedup:g}x synthetic" if made_up else None
 
 
 def floors(entry: Entry, draft: Draft, engines: Mapping[str, Engine]) -> dict[EngineName, str]:
@@ -89,7 +91,6 @@ def floors(entry: Entry, draft: Draft, engines: Mapping[str, Engine]) -> dict[En
 
 def summarise(entry: Entry, engines: Mapping[str, Engine]) -> dict[str, Any]:
     """The JSON of one line of `list`."""
-    found = best(entry)
     drafts = entry.model.drafts
     return {
         "name": entry.name,
@@ -104,11 +105,18 @@ def summarise(entry: Entry, engines: Mapping[str, Engine]) -> dict[str, Any]:
         "engines": engine_statuses(entry),
         "floors": floors(entry, drafts[0], engines) if drafts else {},
         "unservable": entry.model.unservable,
-        "best_speedup": found and {"task": found[0].task, "concurrency": found[0].concurrency,
-                                   "speedup": found[0].speedup, "gpu": found[1].gpu,
-                                   "engine": found[1].engine, "version": found[1].version,
-                                   "date": found[1].date},
+        "best_speedup": _where(best(entry)),
+        "best_synthetic": _where(best_synthetic(entry)),
         "layer": entry.layer,
+    }  # fmt: skip
+
+
+def _where(found: tuple[Measurement, Evidence] | None) -> dict[str, Any] | None:
+    """A gain, and what it was seen on."""
+    return found and {
+        "task": found[0].task, "concurrency": found[0].concurrency, "speedup": found[0].speedup,
+        "gpu": found[1].gpu, "engine": found[1].engine, "version": found[1].version,
+        "date": found[1].date,
     }  # fmt: skip
 
 

@@ -295,7 +295,7 @@ def _evidence(evidence: Evidence) -> None:
 
 
 def _not_counted(build: str, *, synthetic: bool) -> str:
-    return f"engine cost only, {build}" if synthetic else f"counts for no status: {build}"
+    return f"engine cost only, {build}" if synthetic else f"not counted: {build}"
 
 
 def _cautions(cautions: list[Caution]) -> None:

@@ -102,7 +102,7 @@ def _unusable(arm: Arm, cell: Cell) -> str | None:
 
 def unlike_a_release(report: Report, arms: Sequence[Arm]) -> str | None:
     """What makes it no proof of this release with this draft; None: it is one."""
-    said = ", ".join(_labels(report, arms))
+    said = "; ".join(_labels(report, arms))
     return said or None
 
 
@@ -121,7 +121,7 @@ def _made_up(arm: Arm) -> str:
     """A schedule makes up less than its block's length where it drafts less."""
     most = "up to " if arm.schedule else ""
     block = f" at block {arm.block_size}" if arm.block_size else ""
-    return f"{most}{arm.synthetic_length:g}{block}"
+    return f"{most}{round(arm.synthetic_length or 0, 2):g}{block}"
 
 
 def _dummy(arm: Arm) -> bool:

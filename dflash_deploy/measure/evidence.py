@@ -22,6 +22,8 @@ from dflash_deploy.measure.verdict import COLLAPSED
 from dflash_deploy.registry import Entry
 from dflash_deploy.schema import Evidence, Measurement, Model, Outcome, Task, Thinking
 
+TOKENS = "tokens-"
+"""How a workload of random token ids begins."""
 OWN: Task = "self-written"
 """How the registry calls prompts that are nobody else's."""
 
@@ -124,6 +126,8 @@ def _row(arm: Arm, cell: Cell, gain: Gain | None) -> Measurement:
 
 
 def _task(workload: str) -> Task:
+    if workload.startswith(TOKENS):
+        return "random"
     return next((task for task in get_args(Task) if task == workload), OWN)
 
 
@@ -142,7 +146,10 @@ def _gpu(report: Report) -> str:
 
 
 def _how(report: Report, cells: Sequence[Cell]) -> Iterator[str]:
-    yield f"dflash bench on a machine with {report.machine.hardware}"
+    machine = report.machine
+    driver = f", driver {machine.hardware.driver}" if machine.hardware.driver else ""
+    own = machine.versions.get("dflash-deploy", "")
+    yield f"dflash bench {own}".rstrip() + f" on a machine with {machine.hardware}{driver}"
     if report.ranks > 1:
         yield f"{report.ranks} processes, each with a server and the requests in flight of its own"
     names = {cell.workload for cell in cells}

@@ -126,6 +126,15 @@ def test_a_recipe_for_one_card_is_not_for_its_like(registry):
     assert [*unknown] == ["for H200, not an unknown card"]
 
 
+def test_engine_cost_alone_leaves_a_pair_untested(registry):
+    at = resolved(registry, "qwen3-8b", "vllm", "H200")
+    (said,) = [line for line in at.warnings if "untested" in line]
+    assert "synthetic acceptance (vllm 0.26.0, H200, 2026-11-28: 4.88x at 1)" in said
+    (said,) = [line for line in resolved(registry, "qwen3-8b", "transformers").warnings
+               if "untested" in line]  # fmt: skip
+    assert "no figures are published or measured" in said
+
+
 def test_what_the_user_adds_is_judged_by_the_same_rules(registry):
     with pytest.raises(Unsupported, match="fa3 runs on Ampere"):
         resolved(registry, "qwen3-8b", "sglang", "B200", engine_args=("--attention-backend", "fa3"))

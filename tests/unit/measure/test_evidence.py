@@ -77,8 +77,9 @@ def test_thinking_modes_are_evidence_of_their_own(entry: Entry) -> None:
 
 
 def test_prompts_of_the_users_own_are_called_so(entry: Entry) -> None:
-    (evidence,) = evidence_of(report(workloads=("tickets",)), entry).model.evidence
-    assert {row.task for row in evidence.results} == {"self-written"}
+    for workload, task in (("tickets", "self-written"), ("tokens-256", "random")):
+        (evidence,) = evidence_of(report(workloads=(workload,)), entry).model.evidence
+        assert {row.task for row in evidence.results} == {task}
 
 
 def _machine(**changes: Any) -> Any:
@@ -186,7 +187,7 @@ def test_dummy_weights_neither_prove_nor_degrade(entry: Entry) -> None:
         assert "its weights were dummies" in (caught.value.detail or "")
         arms = with_arm(None, report(synthetic=6.5), argv=("vllm", *words))
         (evidence,) = evidence_of(arms, entry).model.evidence
-        assert (evidence.build or "").endswith(", dummy weights")
+        assert (evidence.build or "").endswith("; dummy weights")
 
 
 def test_a_server_that_ran_already_counts_for_nothing(entry: Entry) -> None:
