@@ -205,9 +205,9 @@ def _told(report: Report | None, registry: Registry, asked: Asked) -> None:
     if asked.json:
         _output.json(report)
         return
-    _bench_table.show(report)
+    _bench_table.show(report, published_for(registry.find(report.model), report.draft))
     for line in report.verdict or _verdict(report, registry):
-        _output.paragraph(line)
+        _output.paragraph(line, style="bold" if line.startswith("SYNTHETIC") else "")
 
 
 def to_resume(path: Path) -> str:

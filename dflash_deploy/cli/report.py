@@ -14,12 +14,7 @@ from dflash_deploy.cli._options import JsonOpt, RegistryOpt
 if TYPE_CHECKING:
     from dflash_deploy.measure.compare import Comparison
     from dflash_deploy.measure.report import Report
-    from dflash_deploy.measure.tables import Table
     from dflash_deploy.schema import Evidence
-
-
-LEFT = ("WORKLOAD", "ARM", "")
-EXTRA = ("±",)
 
 
 class ReportFormat(StrEnum):
@@ -118,28 +113,16 @@ def document(found: Report, published: list[Evidence]) -> dict[str, Any]:
 
 def show_report(found: Report, published: list[Evidence]) -> None:
     """Verdict and tables on a terminal."""
+    from dflash_deploy.cli import _bench_table
     from dflash_deploy.measure.pays import verdict
-    from dflash_deploy.measure.short_table import short_tables
     from dflash_deploy.measure.tables import facts
 
     for line in found.verdict or verdict(found, published):
         _output.paragraph(line, style="bold" if line.startswith("SYNTHETIC") else "")
-    for table in short_tables(found, published):
-        show_table(table, remark="synthetic acceptance" if found.synthetic else "")
+    _bench_table.show(found, published)
     _output.text()
     for name, value in facts(found):
         _output.paragraph(value, label=f"{name.lower():9} ", indent=2)
-
-
-def show_table(table: Table, *, remark: str = "") -> None:
-    _output.text()
-    _output.paragraph(table.title + (f" ({remark})" if remark else ""), style="bold")
-    columns = [
-        _output.Column(name, right=name not in LEFT, extra=name in EXTRA) for name in table.header
-    ]
-    _output.table(columns, table.rows)
-    if table.note:
-        _output.paragraph(table.note, style="dim")
 
 
 def _compare(path: Path, old: Report, new: Report, *, gate: bool, json: bool) -> None:
@@ -164,6 +147,7 @@ def comparison_document(found: Comparison) -> dict[str, Any]:
 
 
 def show_comparison(found: Comparison) -> None:
+    from dflash_deploy.cli._bench_table import show_table
     from dflash_deploy.measure.compare import comparison_table
 
     for line in found.notes:

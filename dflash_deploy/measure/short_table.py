@@ -1,23 +1,27 @@
-"""A workload in one table that fits 80 columns: a row a load and arm. Pure."""
+"""A workload in one table for a terminal: a row a load and arm. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dflash_deploy.measure.gains import Gain, acceptance, gains, loads, rate
+from dflash_deploy.measure.gains import Gain, acceptance, gains, loads, rate, tokens_per_step
 from dflash_deploy.measure.record import Curve, curve
-from dflash_deploy.measure.report import Cell, Report
+from dflash_deploy.measure.report import Cell, Report, Run
 from dflash_deploy.measure.tables import Table, label, milliseconds
 from dflash_deploy.schema import Evidence
 
-HEADER = ("LOAD", "ARM", "TOK/S", "±", "GAIN", "PUBLISHED", "TTFT", "TPOT", "ACCEPTED")
+HEADER = ("LOAD", "ARM", "TOK/S", "±", "GAIN", "RECORD", "TTFT", "TPOT", "E2E", "P99", "ACCEPT",
+          "STEP", "FAILED")  # fmt: skip
 NOTE = (
-    "GAIN: over plain decoding; TTFT, TPOT: median milliseconds to the first token, for each after"
+    "GAIN: over plain decoding; TTFT, TPOT: milliseconds to the first token, for each after; E2E,"
+    " P99: seconds for an answer; medians of the middle repeat"
 )
+WHOLE = 100
+"""Tokens a second from which a decimal says nothing."""
 
 
 def short_tables(report: Report, published: Sequence[Evidence]) -> list[Table]:
-    """One for each workload that was measured; PUBLISHED only where something is."""
+    """One for each workload that was measured, without the columns that nothing is known for."""
     found = [_table(report, workload.name, published) for workload in report.workloads]
     return [table for table in found if table.rows]
 
@@ -28,7 +32,7 @@ def _table(report: Report, workload: str, published: Sequence[Evidence]) -> Tabl
     }
     known = {
         arm.name: theirs for arm in report.arms
-        if arm.method == "dflash"
+        if arm.method == "dflash" and not arm.schedule
         and (theirs := curve(report, published, workload, arm.block_size)) is not None
     }  # fmt: skip
     cells = [cell for cell in report.cells if cell.workload == workload and cell.runs]
@@ -39,25 +43,42 @@ def _table(report: Report, workload: str, published: Sequence[Evidence]) -> Tabl
         for cell in sorted(cells, key=lambda cell: order.index(cell.arm))
         if str(cell.load) == str(load)
     )
-    sources = "".join(f"; {text}" for text in dict.fromkeys(each.label for each in known.values()))
+    sources = "".join(
+        f"; RECORD: {text}" for text in dict.fromkeys(each.label for each in known.values())
+    )
     return _without_empty(Table(workload, HEADER, rows, NOTE + sources))
 
 
 def _row(cell: Cell, gain: Gain | None, theirs: Curve | None) -> tuple[str, ...]:
-    speed, length = rate(cell), acceptance([cell])
+    speed, length, step = rate(cell), acceptance([cell]), tokens_per_step([cell])
     stated = dict(theirs.points).get(cell.load.concurrency or 0) if theirs else None
-    middle = sorted(cell.runs, key=lambda run: run.tokens_per_second)[len(cell.runs) // 2]
+    failed = sum(run.failed for run in cell.runs)
     return (
         label(cell.load),
         cell.arm,
-        f"{speed.mean:.0f}" if speed else "failing",
+        _rounded(speed.mean) if speed else "failing",
         f"{speed.spread:.1%}" if speed and speed.repeats > 1 else "",
         f"{gain.mean:.2f}x" if gain else "",
         f"{stated:g}x" if stated else "",
-        milliseconds(middle.ttft.p50) if middle.ttft else "",
-        milliseconds(middle.tpot.p50) if middle.tpot else "",
+        *_times(sorted(cell.runs, key=lambda run: run.tokens_per_second)[len(cell.runs) // 2]),
         f"{length:.2f}" if length else "",
+        f"{step:.2f}" if step else "",
+        str(failed) if failed else "",
     )
+
+
+def _times(run: Run) -> tuple[str, str, str, str]:
+    whole = run.latency
+    return (
+        milliseconds(run.ttft.p50) if run.ttft else "",
+        milliseconds(run.tpot.p50) if run.tpot else "",
+        f"{whole.p50:.3g}" if whole else "",
+        f"{whole.p99:.3g}" if whole else "",
+    )
+
+
+def _rounded(speed: float) -> str:
+    return f"{speed:.0f}" if speed >= WHOLE else f"{speed:.1f}"
 
 
 def _without_empty(table: Table) -> Table:

@@ -42,8 +42,8 @@ def test_plain_against_dflash_in_one_table(bench, tmp_path, engine):
     ended = bench(engine=engine, env=env)
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
-    assert lines[0].split()[:5] == ["LOAD", "ARM", "TOK/S", "+-", "GAIN"]
-    assert [line.split()[1] for line in lines[1:5]] == ["plain", "dflash-8"] * 2
+    assert lines[2].split()[:5] == ["LOAD", "ARM", "TOK/S", "±", "GAIN"]
+    assert [line.split()[1] for line in lines[3:7]] == ["plain", "dflash-8"] * 2
     assert "8/8 dflash-8 c=4" in ended.err
     found = report(tmp_path)
     assert found["complete"]
@@ -86,7 +86,7 @@ def test_made_up_acceptance_is_labelled_wherever_it_shows(bench, tmp_path, engin
         env={"FAKE_ENGINE_ECHO": str(tmp_path / "echo")},
     )  # fmt: skip
     assert ended.code == 0, ended.err
-    assert ended.out.startswith("SYNTHETIC")
+    assert "(SYNTHETIC acceptance)" in ended.out.splitlines()[1]
     fast = report(tmp_path)["arms"][1]
     assert fast["synthetic_length"] > 2
     assert len(fast["synthetic_rates"]) == 7
@@ -182,7 +182,7 @@ def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_pat
 def test_failed_requests_are_counted_and_shown(bench):
     ended = bench("--repeats", "1", env={"FAKE_ENGINE_FAIL_EVERY": "5"})
     assert ended.code == 0, ended.err
-    assert ended.out.splitlines()[0].split()[-1] == "FAILED"
+    assert ended.out.splitlines()[2].split()[-1] == "FAILED"
     assert "the fake fails every 5. request" in ended.out
 
 
