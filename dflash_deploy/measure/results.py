@@ -14,6 +14,7 @@ from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Machine, Repor
 from dflash_deploy.measure.turns import Turn
 
 LARGEST = 256 << 20
+FAMILY = BENCH_SCHEMA.partition("/")[0] + "/"
 
 
 def with_run(report: Report, turn: Turn, run: Run) -> Report:
@@ -39,18 +40,28 @@ def save(report: Report, path: Path) -> None:
     """Whole or not at all: a reader, or a crash, never meets half a file. Raises UsageError."""
     packed = msgspec.json.format(msgspec.json.encode(report), indent=2)
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            file.write(packed + b"\n")
-        written = Path(file.name)
-        written.chmod(0o666 & ~_umask())
-        written.replace(path)
+        _replace(path, packed + b"\n")
     except OSError as error:
         raise UsageError(
             f"the results cannot be written to {path}: {unread(error)}",
-            hint="--output FILE, in a folder of yours",
+            hint="--output FILE, in a folder of yours with room for it",
         ) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """By a file beside it, which is gone again whatever happens."""
+    with tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as file:  # fmt: skip
+        written = Path(file.name)
+        try:
+            file.write(data)
+            file.close()
+            written.chmod(0o666 & ~_umask())
+            written.replace(path)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
 
 
 def _umask() -> int:
@@ -59,21 +70,32 @@ def _umask() -> int:
     return now
 
 
+class _Versioned(msgspec.Struct):
+    """What is looked at first: another version may have other fields."""
+
+    schema: str = ""
+
+
 def read(path: Path) -> Report:
     """Raises UsageError for what is no report of a benchmark."""
     try:
         with path.open("rb") as file:
-            report = msgspec.json.decode(file.read(LARGEST), type=Report)
+            data = file.read(LARGEST)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {unread(error)}", hint="ls *.json") from error
+    try:
+        said = msgspec.json.decode(data, type=_Versioned).schema
+        other = said.startswith(FAMILY) and said != BENCH_SCHEMA
+        report = None if other else msgspec.json.decode(data, type=Report)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path} is no report of `dflash bench`: {error}",
             hint="the file that `dflash bench --output` wrote",
         ) from error
-    if report.schema != BENCH_SCHEMA:
+    if report is None:
         raise UsageError(
-            f"{path} has the schema {report.schema}, and this release reads {BENCH_SCHEMA}"
+            f"{path} has the schema {said}, and this release reads {BENCH_SCHEMA}",
+            hint="pip install --upgrade dflash-deploy",
         )
     return report
 

@@ -43,9 +43,9 @@ def _table(report: Report, workload: str, published: Sequence[Evidence]) -> Tabl
         for cell in sorted(cells, key=lambda cell: order.index(cell.arm))
         if str(cell.load) == str(load)
     )
-    sources = "".join(
-        f"; RECORD: {text}" for text in dict.fromkeys(each.label for each in known.values())
-    )
+    at = {load.concurrency for load in loads(cells)}
+    told = [each.label for each in known.values() if any(load in at for load, _ in each.points)]
+    sources = "".join(f"; RECORD: {text}" for text in dict.fromkeys(told))
     return _without_empty(Table(workload, HEADER, rows, NOTE + sources))
 
 

@@ -36,6 +36,12 @@ def test_a_row_an_arm_and_load_lightest_load_first(capsys):
     assert "FAILED" not in lines[2]
 
 
+def test_a_source_is_named_only_where_its_figures_stand(capsys):
+    sparse = report({"plain": {3: (100, 101)}, "dflash-16": {3: (400, 404)}})
+    assert "RECORD" not in "".join(shown(sparse, capsys, KNOWN))
+    assert "RECORD: published" in "".join(shown(report(), capsys, KNOWN))
+
+
 @pytest.mark.parametrize("failed", [None, {("plain", 1): 3}])
 def test_it_fits_80_columns_on_a_terminal(capsys, monkeypatch, failed):
     monkeypatch.setattr("dflash_deploy.cli._output.on_screen", lambda: True)

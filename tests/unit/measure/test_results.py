@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import resource
+
 import msgspec
 import pytest
 
@@ -91,6 +93,28 @@ def test_another_schema_and_no_file_are_told(tmp_path):
         save(REPORT, tmp_path / "none" / "x.json")
     with pytest.raises(UsageError, match="cannot be written"):
         check_writable(tmp_path / "none" / "x.json")
+
+
+def test_a_newer_schema_with_other_fields_is_called_newer(tmp_path):
+    (tmp_path / "x.json").write_bytes(b'{"schema": "dflash.bench/2", "sides": []}')
+    with pytest.raises(UsageError, match=r"reads dflash\.bench/1") as caught:
+        read(tmp_path / "x.json")
+    assert "upgrade" in (caught.value.hint or "")
+
+
+def test_a_full_disk_keeps_the_report_before_and_nothing_beside_it(tmp_path):
+    path = tmp_path / "bench.json"
+    save(REPORT, path)
+    much = change(REPORT, verdict=tuple(f"{line} {'x' * 1000}" for line in range(100)))
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, old[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot be written"):
+            save(much, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert read(path) == REPORT
+    assert [each.name for each in tmp_path.iterdir()] == ["bench.json"]
 
 
 def test_no_serial_number_is_in_a_report():
