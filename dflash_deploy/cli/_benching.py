@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
@@ -22,9 +23,11 @@ from dflash_deploy.errors import DFlashError, Interrupted, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.measure import compare as comparing
 from dflash_deploy.measure import results
+from dflash_deploy.measure.arms import check_simulation
 from dflash_deploy.measure.bench import Course, measure
 from dflash_deploy.measure.connection import LOCAL
 from dflash_deploy.measure.machine import this_machine
+from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Report
@@ -53,8 +56,6 @@ def _share(asked: Asked, rank: int, count: int) -> Asked:
     """A port and a part of the cores for each process."""
     if count == 1:
         return asked
-    import os
-
     threads = str(max(1, len(os.sched_getaffinity(0)) // count))
     wanted = replace(
         asked.wanted, port=(asked.wanted.port or 8000) + rank,
@@ -65,6 +66,7 @@ def _share(asked: Asked, rank: int, count: int) -> Asked:
 
 def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     engine = engine_of(registry, asked)
+    check_simulation(os.environ)
     path = asked.output or asked.resume or default_path(registry.find(asked.wanted.model).name)
     results.check_writable(path)
     check_page(asked.page)
@@ -76,6 +78,7 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     taken_up, earlier = (results.read(file) if file else None
                          for file in (asked.resume, asked.compare))  # fmt: skip
     planned = course(registry, asked, engine, members.rank, members.ranks)
+    make_room(planned.most_open)
     found = takes_part(registry, asked, planned)
     report = begun(registry, asked, found, planned)
     if taken_up and asked.resume:
@@ -140,9 +143,9 @@ class Runner:
         return sum(len(cell.runs) for cell in cells)
 
     def keep(self, report: Report) -> None:
-        self.report = report
         if self.path:
             results.save(report, self.path)
+        self.report = report
 
     def all(self, report: Report) -> Report:
         self.report = report

@@ -30,8 +30,8 @@ class Race:
         return sum(len(cell.runs) for cell in self.report.cells)
 
     def keep(self, report: Report) -> None:
-        self.report = report
         results.save(report, self.path)
+        self.report = report
 
     def all(self, found: Field) -> None:
         """Plain decoding and every block, the longest first, until one is outrun everywhere."""

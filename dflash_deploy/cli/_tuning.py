@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,8 +22,9 @@ from dflash_deploy.cli._tune_race import Race, with_last_arm
 from dflash_deploy.cli._tune_told import told, told_cost
 from dflash_deploy.errors import DFlashError, Interrupted, UsageError
 from dflash_deploy.measure import results
-from dflash_deploy.measure.arms import dflash_arm
+from dflash_deploy.measure.arms import check_simulation, dflash_arm
 from dflash_deploy.measure.bench import Course
+from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.tune_cost import cost
 from dflash_deploy.measure.tuning import (
     Choice,
@@ -63,6 +65,8 @@ def tune(wanted: Tuning) -> None:
     if wanted.dry_run:
         _foretell(registry, wanted, asked, steps, blocks)
         return
+    check_simulation(os.environ)
+    make_room(steps.most_open)
     path = asked.output or asked.resume or _default_path(registry.find(asked.wanted.model).name)
     _check_path(path, asked.resume)
     taken_up = results.read(asked.resume) if asked.resume else None

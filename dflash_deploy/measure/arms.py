@@ -117,6 +117,15 @@ def made_up(plan: Plan, rates: tuple[float, ...]) -> Plan:
     return _with_argv(plan, (*rest, *words))
 
 
+def check_simulation(environ: Mapping[str, str]) -> None:
+    """An engine inherits it, and no report would say so. Raises UsageError."""
+    if SIMULATED in environ:
+        raise UsageError(
+            f"{SIMULATED} is set here: SGLang would make its acceptance up, and no report say so",
+            hint=f"unset {SIMULATED}; --synthetic-acceptance makes it up and says so",
+        )
+
+
 def without_speculation(plan: Plan) -> tuple[str, ...]:
     """The plan's argv without what belongs to the draft."""
     dropped = SGLANG_FLAGS if plan.engine == "sglang" else VLLM_FLAGS

@@ -12,6 +12,7 @@ from dflash_deploy.errors import LaunchError
 from dflash_deploy.measure.asks import Style, Task, asks
 from dflash_deploy.measure.counting import counted_since, reading
 from dflash_deploy.measure.load import PATIENCE, Ask, OnAnswer, closed_loop, open_loop
+from dflash_deploy.measure.open_files import most_open
 from dflash_deploy.measure.report import Arm, Load, Report, Run
 from dflash_deploy.measure.results import with_run
 from dflash_deploy.measure.sample import Answer, Sample, merged, run_of
@@ -61,6 +62,11 @@ class Course:
         """What is still to be measured of these."""
         names = [task.workload.name for task in self.tasks]
         return list(turns(arms, self.loads, names, self.repeats, report.cells))
+
+    @property
+    def most_open(self) -> int:
+        """Connections that this process may have open at once."""
+        return most_open(self.loads, map(self.requests_at, self.loads))
 
     def requests_at(self, load: Load) -> int:
         """That this process sends."""

@@ -9,6 +9,7 @@ from dflash_deploy.flag_tables import tables
 from dflash_deploy.hardware import parse
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.measure.arms import (
+    check_simulation,
     dflash_arm,
     other_arm,
     plain_arm,
@@ -64,6 +65,13 @@ def test_what_the_users_own_words_make_up_is_labelled_so_too():
     assert arm.synthetic_length == 3.5
     arm, _ = dflash_arm(planned("vllm", "0.26.0", engine_args=(*words, *by_rates), block_size=4))
     assert arm.synthetic_length == 1.75
+
+
+def test_a_variable_that_makes_acceptance_up_is_refused():
+    check_simulation({"PATH": "/bin"})
+    with pytest.raises(UsageError, match="SGLANG_SIMULATE_ACC_LEN is set") as caught:
+        check_simulation({"SGLANG_SIMULATE_ACC_LEN": "6"})
+    assert "unset" in (caught.value.hint or "")
 
 
 def test_a_schedule_among_the_users_own_words_is_no_block():
