@@ -92,11 +92,11 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
         if not asked.json:  # the error is the one document then
             _told(run.report, registry, asked)
         raise Interrupted(
-            f"interrupted: {run.measured} runs are in {path}", hint=to_resume(path)
+            f"interrupted: {kept(run.measured, path)}", hint=to_resume(path)
         ) from None
     except DFlashError:
         if run.measured:
-            _output.note(f"{run.measured} runs are in {path}; {to_resume(path)} goes on")
+            _output.note(f"{kept(run.measured, path)}; {to_resume(path)} goes on")
         raise
     report = msgspec.structs.replace(report, complete=True)
     report = msgspec.structs.replace(report, verdict=_verdict(report, registry))
@@ -211,6 +211,10 @@ def _told(report: Report | None, registry: Registry, asked: Asked) -> None:
     _bench_table.show(report, published_for(registry.find(report.model), report.draft))
     for line in report.verdict or _verdict(report, registry):
         _output.paragraph(line, style="bold" if line.startswith("SYNTHETIC") else "")
+
+
+def kept(runs: int, path: Path) -> str:
+    return f"{runs} run{'s are' if runs > 1 else ' is'} in {path}"
 
 
 def to_resume(path: Path) -> str:

@@ -16,7 +16,7 @@ from dflash_deploy.choose import intended_draft
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._bench_servers import Field, Started, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
-from dflash_deploy.cli._benching import begun, to_resume
+from dflash_deploy.cli._benching import begun, kept, to_resume
 from dflash_deploy.cli._planning import planned, request_for
 from dflash_deploy.cli._tune_race import Race, with_last_arm
 from dflash_deploy.cli._tune_told import told, told_cost
@@ -87,12 +87,10 @@ def _raced(race: Race, run: Callable[[], Choice | None], path: Path) -> Choice |
     except KeyboardInterrupt:
         if not race.runs:
             raise Interrupted("interrupted before a run was complete") from None
-        raise Interrupted(
-            f"interrupted: {race.runs} runs are in {path}", hint=to_resume(path)
-        ) from None
+        raise Interrupted(f"interrupted: {kept(race.runs, path)}", hint=to_resume(path)) from None
     except DFlashError:
         if race.runs:
-            _output.note(f"{race.runs} runs are in {path}; {to_resume(path)} goes on")
+            _output.note(f"{kept(race.runs, path)}; {to_resume(path)} goes on")
         raise
 
 

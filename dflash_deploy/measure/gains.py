@@ -11,12 +11,14 @@ from typing import Literal
 
 import msgspec
 
-from dflash_deploy.measure.report import Arm, Cell, Load, Report, Speculation
+from dflash_deploy.measure.report import Arm, Cell, Load, Report, Run, Speculation
 
 MOST_FAILED = 0.01
 """Of the requests: with more, a rate is one of a server in trouble, and no rate at all."""
 UNREPEATED = 0.05
 """Taken for the spread on either side of a cell that was run once: repeats differ that much."""
+WHOLE = 100
+"""Tokens a second from which a decimal says nothing."""
 State = Literal["gains", "loses", "even"]
 
 
@@ -60,6 +62,16 @@ def rate(cell: Cell) -> Rate | None:
     mean = fmean(rates)
     margin = UNREPEATED * mean if len(rates) == 1 else 0.0
     return Rate(mean, min(rates) - margin, max(rates) + margin, len(rates))
+
+
+def middle(cell: Cell) -> Run:
+    """The repeat whose times stand for the cell; of two the slower."""
+    return sorted(cell.runs, key=lambda run: run.tokens_per_second)[(len(cell.runs) - 1) // 2]
+
+
+def in_figures(speed: float) -> str:
+    """Tokens a second as tables show them."""
+    return f"{speed:.0f}" if speed >= WHOLE else f"{speed:.1f}"
 
 
 def failed_share(cell: Cell) -> float:

@@ -41,7 +41,7 @@ def verdict(report: Report, published: Sequence[Evidence] = ()) -> tuple[str, ..
 def _made_up(report: Report) -> Iterator[str]:
     lengths = sorted({arm.synthetic_length for arm in report.arms if arm.synthetic_length})
     if lengths:
-        said = " and ".join(f"{length:g}" for length in lengths)
+        said = " and ".join(f"{round(length, 2):g}" for length in lengths)
         yield (
             f"SYNTHETIC: acceptance was made up ({said} tokens a cycle). This is what the engine"
             " costs; what the draft gains is not known from it"
@@ -220,8 +220,20 @@ def _remarks(report: Report) -> Iterator[str]:
             f"the prefix cache answered {cached / prompts:.0%} of the prompt tokens: times to the"
             " first token are better than with prompts that nobody sent before"
         )
+    yield from _unseen(report)
     if report.cells and all(len(cell.runs) == 1 for cell in report.cells):
         yield "each cell ran once: a spread of 5% to either side is assumed; --repeats measures it"
+
+
+def _unseen(report: Report) -> Iterator[str]:
+    """A draft that is never asked looks like a healthy server."""
+    for arm in report.arms:
+        cells = [cell for cell in report.cells if cell.arm == arm.name]
+        if arm.method == "dflash" and cells and acceptance(cells) is None:
+            yield (
+                f"{arm.name}: the server does not say what it accepted: whether it drafts at all"
+                " is not known from this"
+            )
 
 
 def inflight(load: Load) -> str:

@@ -10,14 +10,14 @@ from math import ceil, floor, log2, log10
 
 import msgspec
 
-from dflash_deploy.measure.gains import by_position, gains, loads
+from dflash_deploy.measure.gains import by_position, gains, loads, middle
 from dflash_deploy.measure.record import curve
 from dflash_deploy.measure.report import Percentiles, Report, Run
 from dflash_deploy.measure.tables import drafting, label, named
 from dflash_deploy.schema import Evidence
 
 WIDTH, HEIGHT = 480, 290
-LEFT, RIGHT, TOP, BOTTOM = 60, 468, 14, 250
+LEFT, RIGHT, TOP, BOTTOM = 72, 468, 14, 250
 COLOURS = 6
 """Classes that the template knows, an arm's the same in every figure; marks and dashes tell series
 apart without them."""
@@ -163,8 +163,7 @@ def _times(
     found = {
         (cell.arm, str(cell.load)): times
         for cell in cells
-        if cell.runs
-        and (times := of(sorted(cell.runs, key=lambda run: run.seconds)[len(cell.runs) // 2]))
+        if cell.runs and (times := of(middle(cell)))
     }
     highest = max((times.p99 for times in found.values()), default=0.0)
     unit, factor = ("s", 1.0) if highest >= 2 else ("ms", 1000.0)
@@ -173,13 +172,13 @@ def _times(
     apart = step * 0.7 / max(len(report.arms), 1)
 
     def mark(arm: int, stop: int, times: Percentiles, name: str) -> Mark:
-        middle = LEFT + step * (stop + 0.5) + apart * (arm - (len(report.arms) - 1) / 2)
+        place = LEFT + step * (stop + 0.5) + apart * (arm - (len(report.arms) - 1) / 2)
         p50, p99 = y(times.p50 * factor), y(times.p99 * factor)
         said = (
             f"{name}: half within {times.p50 * factor:.3g} {unit},"
             f" 99% within {times.p99 * factor:.3g} {unit}"
         )
-        return Mark(middle, p50, p50, p99, said)
+        return Mark(place, p50, p50, p99, said)
 
     series = [
         Series(arm.name, number % COLOURS, tuple(

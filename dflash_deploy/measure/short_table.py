@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dflash_deploy.measure.gains import Gain, acceptance, gains, loads, rate, tokens_per_step
+from dflash_deploy.measure.gains import (
+    Gain,
+    acceptance,
+    gains,
+    in_figures,
+    loads,
+    middle,
+    rate,
+    tokens_per_step,
+)
 from dflash_deploy.measure.record import Curve, curve
 from dflash_deploy.measure.report import Cell, Report, Run
 from dflash_deploy.measure.tables import Table, label, milliseconds
@@ -16,8 +25,6 @@ NOTE = (
     "GAIN: over plain decoding; TTFT, TPOT: milliseconds to the first token, for each after; E2E,"
     " P99: seconds for an answer; medians of the middle repeat"
 )
-WHOLE = 100
-"""Tokens a second from which a decimal says nothing."""
 
 
 def short_tables(report: Report, published: Sequence[Evidence]) -> list[Table]:
@@ -56,11 +63,11 @@ def _row(cell: Cell, gain: Gain | None, theirs: Curve | None) -> tuple[str, ...]
     return (
         label(cell.load),
         cell.arm,
-        _rounded(speed.mean) if speed else "failing",
+        in_figures(speed.mean) if speed else "failing",
         f"{speed.spread:.1%}" if speed and speed.repeats > 1 else "",
         f"{gain.mean:.2f}x" if gain else "",
         f"{stated:g}x" if stated else "",
-        *_times(sorted(cell.runs, key=lambda run: run.tokens_per_second)[len(cell.runs) // 2]),
+        *_times(middle(cell)),
         f"{length:.2f}" if length else "",
         f"{step:.2f}" if step else "",
         str(failed) if failed else "",
@@ -75,10 +82,6 @@ def _times(run: Run) -> tuple[str, str, str, str]:
         f"{whole.p50:.3g}" if whole else "",
         f"{whole.p99:.3g}" if whole else "",
     )
-
-
-def _rounded(speed: float) -> str:
-    return f"{speed:.0f}" if speed >= WHOLE else f"{speed:.1f}"
 
 
 def _without_empty(table: Table) -> Table:

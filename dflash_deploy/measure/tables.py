@@ -11,7 +11,9 @@ from dflash_deploy.measure.gains import (
     acceptance,
     by_position,
     gains,
+    in_figures,
     loads,
+    middle,
     rate,
     tokens_per_step,
 )
@@ -151,12 +153,12 @@ def _speeds(report: Report, workload: str) -> Table:
 
 def _measured(cell: Cell) -> tuple[str, ...]:
     found = rate(cell)
-    run = sorted(cell.runs, key=lambda run: run.tokens_per_second)[len(cell.runs) // 2]
+    run = middle(cell)
     step = tokens_per_step([cell])
     return (
         label(cell.load),
         cell.arm,
-        f"{found.mean:.0f}" if found else "failing",
+        in_figures(found.mean) if found else "failing",
         f"{found.spread:.1%}" if found and found.repeats > 1 else "one run",
         *(_times(times) for times in (run.ttft, run.tpot, run.latency)),
         f"{step:.2f}" if step else NONE,

@@ -8,7 +8,9 @@ from dflash_deploy.measure.gains import (
     acceptance,
     by_position,
     gains,
+    in_figures,
     loads,
+    middle,
     rate,
     tokens_per_step,
 )
@@ -77,3 +79,15 @@ def test_acceptance_counts_cycles_and_not_runs() -> None:
 
 def test_loads_go_up() -> None:
     assert [str(load) for load in loads(report().cells)] == ["c=1", "c=8", "c=32", "c=64"]
+
+
+def test_the_middle_repeat_stands_for_its_cell_and_of_two_the_slower() -> None:
+    def speed(*speeds: float) -> float:
+        (cell,) = report({"plain": {1: speeds}}).cells
+        return round(middle(cell).tokens_per_second)
+
+    assert [speed(5), speed(9, 5), speed(9, 5, 7), speed(1, 2, 3, 4)] == [5, 5, 7, 2]
+
+
+def test_slow_speeds_keep_a_decimal() -> None:
+    assert (in_figures(4.94), in_figures(402.4)) == ("4.9", "402")

@@ -157,3 +157,9 @@ def _with_length(run: Run, length: float) -> Run:
     return msgspec.structs.replace(
         run, speculation=msgspec.structs.replace(run.speculation, **counted)
     )
+
+
+def test_a_server_that_says_nothing_of_acceptance_is_no_proof_that_it_drafts() -> None:
+    silent = verdict(report({"plain": {1: (5,)}, "dflash-16": {1: (9,)}}, lengths={"dflash-16": 0}))
+    assert any("whether it drafts at all is not known" in line for line in silent)
+    assert not any("drafts at all" in line for line in verdict(report()))
