@@ -16,10 +16,10 @@ import msgspec
 from dflash_deploy import hardware
 from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
-from dflash_deploy.cli._bench_servers import Field, there, to_start
+from dflash_deploy.cli._bench_servers import Field, Servers, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
 from dflash_deploy.cli.report import check_page, show_comparison, write_page
-from dflash_deploy.errors import DFlashError, Interrupted, UsageError
+from dflash_deploy.errors import DFlashError, Interrupted, LaunchError, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.measure import compare as comparing
 from dflash_deploy.measure import results
@@ -83,9 +83,9 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     report = begun(registry, asked, found, planned)
     if taken_up and asked.resume:
         report = results.resumed(taken_up, report, asked.resume)
-    run = Runner(found, planned, path if members.rank == 0 else None, members)
+    run = Runner(report, found, planned, path if members.rank == 0 else None, members)
     try:
-        report = run.all(report)
+        report = run.all()
     except KeyboardInterrupt:
         if not run.measured:
             raise Interrupted("interrupted before a run was complete") from None
@@ -133,37 +133,48 @@ def takes_part(registry: Registry, asked: Asked, planned: Course) -> Field:
 class Runner:
     """Opens servers, measures, and keeps the report as it grows."""
 
-    def __init__(self, found: Field, planned: Course, path: Path | None, members: Team) -> None:
+    def __init__(
+        self, report: Report, found: Field, planned: Course, path: Path | None, members: Team
+    ) -> None:
         self.found, self.planned, self.path, self.members = found, planned, path, members
-        self.report: Report | None = None
+        self.report = report
 
     @property
     def measured(self) -> int:
-        cells = self.report.cells if self.report else ()
-        return sum(len(cell.runs) for cell in cells)
+        return sum(len(cell.runs) for cell in self.report.cells)
 
     def keep(self, report: Report) -> None:
         if self.path:
             results.save(report, self.path)
         self.report = report
 
-    def all(self, report: Report) -> Report:
-        self.report = report
-        left = [self.planned.turns(servers.arms, report) for servers in self.found.servers]
+    def all(self) -> Report:
+        left = [self.planned.turns(servers.arms, self.report) for servers in self.found.servers]
         every = [turn for turns in left for turn in turns]
         requests = sum(self.planned.requests_at(turn.load) for turn in every)
         watched = Watched(len(every), requests)
         for servers, turns in zip(self.found.servers, left, strict=True):
             if not turns:
                 continue
-            with servers.opened() as sides, watched.drawn():
-                for side in sides:
-                    report = results.with_arm(report, side.arm)
-                report = measure(
-                    report, sides, self.planned, keep=self.keep, telling=watched,
-                    team=self.members,
-                )  # fmt: skip
-        return report
+            try:
+                self._measured(servers, watched)
+            except LaunchError as error:
+                if any(arm.method in ("plain", "dflash") for arm in servers.arms):
+                    raise
+                # what else the target could speculate with is beside the point of all the rest
+                names = ", ".join(arm.name for arm in servers.arms)
+                _output.warning(f"{names} is left out: {error.message}")
+        return self.report
+
+    def _measured(self, servers: Servers, watched: Watched) -> None:
+        with servers.opened() as sides, watched.drawn():
+            report = self.report
+            for side in sides:
+                report = results.with_arm(report, side.arm)
+            self.report = report
+            measure(
+                report, sides, self.planned, keep=self.keep, telling=watched, team=self.members
+            )  # fmt: skip
 
 
 def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Report:
@@ -202,8 +213,8 @@ def _verdict(report: Report, registry: Registry) -> tuple[str, ...]:
     return verdict(report, published_for(registry.find(report.model), report.draft))
 
 
-def _told(report: Report | None, registry: Registry, asked: Asked) -> None:
-    if report is None or not report.cells:
+def _told(report: Report, registry: Registry, asked: Asked) -> None:
+    if not report.cells:
         return
     if asked.json:
         _output.json(report)

@@ -78,6 +78,17 @@ def test_other_arms_are_told_in_the_engines_words(bench, tmp_path):
     assert '"method": "ngram"' in " ".join(arms["ngram-5"]["argv"])
 
 
+def test_another_method_that_does_not_start_ends_nothing_but_itself(bench, tmp_path):
+    """A target without such a head, say; 4 draft tokens are a block of 5."""
+    once = ("--repeats", "1", "--concurrency", "2")
+    ended = bench("--arm", "mtp:4", "--arm", "ngram", *once, env={"FAKE_ENGINE_CRASH_BLOCK": "5"})
+    assert ended.code == 0, ended.err
+    assert "warning: mtp-4 is left out: " in ended.err
+    found = report(tmp_path)
+    assert found["complete"]
+    assert [cell["arm"] for cell in found["cells"]] == ["plain", "dflash-8", "ngram-5"]
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_made_up_acceptance_is_labelled_wherever_it_shows(bench, tmp_path, engine):
     ended = bench(
