@@ -36,6 +36,16 @@ def test_rates_fall_and_a_shorter_block_accepts_less(drafted, share):
     assert length_of(short) <= length_of(long)
 
 
+def test_the_formula_of_the_docs():
+    """Each place is accepted where all before it are, each with the same chance."""
+    assert rates(0.5, 4) == (0.5, 0.25, 0.125, 0.0625)
+    assert chance(1 + 0.5 + 0.25 + 0.125, 3) == pytest.approx(0.5)
+    # what docs/benchmark.md measured with: 6.71 tokens a cycle at a block of 16, 5.10 at 8
+    one = chance(6.71, 15)
+    assert rates(one, 15)[:3] == pytest.approx((0.866, 0.750, 0.649), abs=1e-3)
+    assert length_of(rates(one, 7)) == pytest.approx(5.10, abs=0.005)
+
+
 def test_the_extremes():
     assert rates(chance(1, 7), 7) == (0.0,) * 7
     assert rates(chance(8, 7), 7) == (1.0,) * 7
