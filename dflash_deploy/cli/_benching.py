@@ -16,7 +16,7 @@ import msgspec
 from dflash_deploy import hardware
 from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
-from dflash_deploy.cli._bench_servers import Field, Servers, there, to_start
+from dflash_deploy.cli._bench_servers import Field, Servers, Started, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
 from dflash_deploy.cli.report import check_page, show_comparison, write_page
 from dflash_deploy.errors import DFlashError, Interrupted, LaunchError, UsageError
@@ -184,6 +184,7 @@ def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Re
     return Report(
         model=entry.id,
         draft=found.draft,
+        weights=next((s.plan.target.name for s in found.servers if isinstance(s, Started)), None),
         engine=found.engine,
         version=found.version,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

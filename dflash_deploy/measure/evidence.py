@@ -42,7 +42,7 @@ def evidence_of(report: Report, entry: Entry, weights: str | None = None) -> Mad
     arms = [arm for arm in report.arms if arm.method == "dflash"]
     check(report, entry, arms)
     draft, notes = draft_of(report, entry)
-    named, taken = _weights(entry, weights)
+    named, taken = _weights(entry, weights or report.weights)
     cells, left_out = usable(report, arms)
     notes += [*taken, *left_out]
     modes = {workload.name: workload.thinking for workload in report.workloads}
@@ -149,7 +149,8 @@ def _how(report: Report, cells: Sequence[Cell]) -> Iterator[str]:
     machine = report.machine
     driver = f", driver {machine.hardware.driver}" if machine.hardware.driver else ""
     own = machine.versions.get("dflash-deploy", "")
-    yield f"dflash bench {own}".rstrip() + f" on a machine with {machine.hardware}{driver}"
+    cards = f"a machine with {machine.hardware}{driver}" if machine.hardware.cards else "a CPU"
+    yield f"dflash bench {own}".rstrip() + f" on {cards}"
     if report.ranks > 1:
         yield f"{report.ranks} processes, each with a server and the requests in flight of its own"
     names = {cell.workload for cell in cells}

@@ -146,6 +146,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = BENCH_SCHEMA
     model: str
     draft: str | None
+    weights: str | None = None
+    """Which weights of the target ran, as the registry calls them; None: not known."""
     engine: EngineName
     version: str | None
     date: str

@@ -120,6 +120,8 @@ def differences(old: Report, new: Report) -> Iterator[str]:
         was, now = getattr(old, what), getattr(new, what)
         if was != now:
             yield f"its {what} is {was}, not {now}"
+    if old.weights and old.weights != new.weights:
+        yield f"its weights are {old.weights}, not {new.weights}"
     yield from _machines(old.machine, new.machine)
     before = {workload.name: workload for workload in old.workloads}
     for workload in new.workloads:

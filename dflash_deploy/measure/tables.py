@@ -190,7 +190,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     driver = f", driver {hardware.driver}" if hardware.driver else ""
     cards = f"{hardware}{driver}" if hardware.cards else "none: on the CPU"
     return [
-        ("Target", report.model),
+        ("Target", report.model + (f", {report.weights} weights" if report.weights else "")),
         ("Draft", report.draft or "none"),
         ("Engine", f"{report.engine} {report.version or 'of unknown version'}"),
         ("GPU", cards),

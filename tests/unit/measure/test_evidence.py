@@ -219,6 +219,9 @@ def test_weights_are_the_first_unless_told(entry: Entry) -> None:
     made = report({"plain": {1: GENTLE["plain"][1]}, "dflash-8": {1: GENTLE["dflash-8"][1]}},
                   model=several.id, draft=several.model.drafts[0].id)  # fmt: skip
     assert any("--weights" in note for note in evidence_of(made, several).notes)
+    ran = msgspec.structs.replace(made, weights="q4_1")
+    assert not any("--weights" in note for note in evidence_of(ran, several).notes)
+    assert evidence_of(ran, several).model.evidence[0].weights == "q4_1"
     assert evidence_of(made, several, "q4_1").model.evidence[0].weights == "q4_1"
 
 
@@ -229,3 +232,4 @@ def test_on_a_cpu_the_cpu_is_named() -> None:
                   machine=_machine(cards=()))  # fmt: skip
     (evidence,) = evidence_of(made, demo).model.evidence
     assert evidence.gpu == "CPU, 64 cores of AMD EPYC 9554"
+    assert evidence.how.startswith("dflash bench 0.1.0 on a CPU; ")

@@ -72,6 +72,13 @@ def test_what_is_not_of_one_kind_is_not_mixed(tmp_path, values, said):
         resumed(REPORT, change(REPORT, **values), tmp_path / "bench.json")
 
 
+def test_other_weights_are_another_benchmark(tmp_path):
+    ran = change(REPORT, weights="q4_1")
+    with pytest.raises(UsageError, match="its weights are q4_1, not bf16"):
+        resumed(ran, change(REPORT, weights="bf16"), tmp_path / "bench.json")
+    assert resumed(REPORT, ran, tmp_path / "bench.json").weights == "q4_1"
+
+
 def test_an_arm_learns_how_long_it_took_to_start():
     assert with_arm(REPORT, change(PLAIN, ready_seconds=3)).arms[0].ready_seconds == 3
 
