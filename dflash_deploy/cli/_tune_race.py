@@ -100,7 +100,7 @@ class Race:
 def with_last_arm(report: Report, arm: Arm) -> Report:
     """The report with one arm more; cells of another setting under its name are no use to it."""
     old = next((each for each in report.arms if each.name == arm.name), None)
-    if old is not None and (old.argv, old.synthetic_rates) == (arm.argv, arm.synthetic_rates):
+    if old is not None and results.started_alike(old, arm):
         return report
     return msgspec.structs.replace(
         report,

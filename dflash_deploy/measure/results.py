@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -133,8 +134,19 @@ def differences(old: Report, new: Report) -> Iterator[str]:
     arms = {arm.name: arm for arm in old.arms}
     for arm in new.arms:
         had = arms.get(arm.name)
-        if had and (had.argv, had.synthetic_rates) != (arm.argv, arm.synthetic_rates):
+        if had and not started_alike(had, arm):
             yield f"its {arm.name} was started otherwise"
+
+
+def started_alike(one: Arm, other: Arm) -> bool:
+    """Whether figures of the one are the other's too; the port is of no concern to them."""
+    return (_portless(one.argv), one.synthetic_rates) == (
+        _portless(other.argv), other.synthetic_rates
+    )  # fmt: skip
+
+
+def _portless(argv: Sequence[str]) -> list[str]:
+    return [word for before, word in pairwise(("", *argv)) if "--port" not in (before, word)]
 
 
 def _machines(old: Machine, new: Machine) -> Iterator[str]:

@@ -50,8 +50,9 @@ def _table(report: Report, workload: str, published: Sequence[Evidence]) -> Tabl
         for cell in sorted(cells, key=lambda cell: order.index(cell.arm))
         if str(cell.load) == str(load)
     )
-    at = {load.concurrency for load in loads(cells)}
-    told = [each.label for each in known.values() if any(load in at for load, _ in each.points)]
+    at = {(cell.arm, cell.load.concurrency) for cell in cells}
+    told = [each.label for arm, each in known.items()
+            if any((arm, load) in at for load, _ in each.points)]  # fmt: skip
     sources = "".join(f"; RECORD: {text}" for text in dict.fromkeys(told))
     return _without_empty(Table(workload, HEADER, rows, NOTE + sources))
 

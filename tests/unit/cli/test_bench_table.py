@@ -39,6 +39,8 @@ def test_a_row_an_arm_and_load_lightest_load_first(capsys):
 def test_a_source_is_named_only_where_its_figures_stand(capsys):
     sparse = report({"plain": {3: (100, 101)}, "dflash-16": {3: (400, 404)}})
     assert "RECORD" not in "".join(shown(sparse, capsys, KNOWN))
+    begun = report({"plain": {1: (100, 101)}, "dflash-16": {}})
+    assert "RECORD" not in "".join(shown(begun, capsys, KNOWN))
     assert "RECORD: published" in "".join(shown(report(), capsys, KNOWN))
 
 

@@ -72,6 +72,16 @@ def test_what_is_not_of_one_kind_is_not_mixed(tmp_path, values, said):
         resumed(REPORT, change(REPORT, **values), tmp_path / "bench.json")
 
 
+def test_another_port_is_the_same_benchmark(tmp_path):
+    def on(port: str, *words: str):
+        arm = change(PLAIN, argv=("vllm", "serve", "m", "--port", port, *words))
+        return change(REPORT, arms=(arm,))
+
+    assert resumed(on("8000"), on("8001"), tmp_path / "bench.json")
+    with pytest.raises(UsageError, match="started otherwise"):
+        resumed(on("8000"), on("8000", "--seed", "8001"), tmp_path / "bench.json")
+
+
 def test_other_weights_are_another_benchmark(tmp_path):
     ran = change(REPORT, weights="q4_1")
     with pytest.raises(UsageError, match="its weights are q4_1, not bf16"):
