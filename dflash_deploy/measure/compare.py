@@ -14,6 +14,7 @@ import msgspec
 from dflash_deploy.errors import GateFailed
 from dflash_deploy.measure.gains import Rate, acceptance, rate, ratio
 from dflash_deploy.measure.report import Arm, Cell, Load, Machine, Report, Workload
+from dflash_deploy.measure.results import started_alike
 from dflash_deploy.measure.tables import NONE, Table, label
 
 State = Literal["slower", "faster", "same"]
@@ -187,9 +188,10 @@ def _notes(old: Report, new: Report) -> Iterator[str]:
     for name, (was, now) in (versions | engine).items():
         if was != now:
             yield f"{name} was {was or 'absent'}, now {now or 'absent'}"
-    commands = {arm.name: (arm.argv, arm.env) for arm in old.arms}
+    known = {arm.name: arm for arm in old.arms}
     for arm in new.arms:
-        if arm.name in commands and commands[arm.name] != (arm.argv, arm.env):
+        had = known.get(arm.name)
+        if had and not (started_alike(had, arm) and had.env == arm.env):
             yield f"{arm.name} is started with another command"
     if old.seed != new.seed:
         yield f"the seed was {old.seed}, now {new.seed}"

@@ -150,3 +150,12 @@ def test_the_table_is_read_at_80_columns() -> None:
     lines = [table.header, *table.rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.header))]
     assert sum(widths) + 2 * len(widths) <= 80
+
+
+def test_another_port_is_no_other_command_and_another_flag_is() -> None:
+    def on(*words: str) -> Report:
+        arms = tuple(msgspec.structs.replace(arm, argv=("vllm", *words)) for arm in report().arms)
+        return msgspec.structs.replace(report(), arms=arms)
+
+    assert compare(on("--port", "8000"), on("--port", "8001")).notes == ()
+    assert "another command" in compare(on("--port", "1"), on("--seed", "1")).notes[0]
