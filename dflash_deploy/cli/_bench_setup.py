@@ -172,7 +172,9 @@ def whole_numbers(option: str, said: str | None) -> tuple[int, ...]:
     numbers = tuple(dict.fromkeys(part.strip() for part in (said or "").split(",") if part.strip()))
     for part in numbers:
         if not (part.isascii() and part.isdecimal() and 1 <= int(part) <= 65536):
-            raise UsageError(f"{option} {said}: `{part}` is no number", hint=f"{option} 1,8,32")
+            raise UsageError(
+                f"{option} {said}: `{part}` is no number from 1 to 65536", hint=f"{option} 1,8,32"
+            )
     if said is not None and not numbers:
         raise UsageError(f"{option} needs a number", hint=f"{option} 1,8,32")
     return tuple(int(part) for part in numbers)

@@ -18,13 +18,13 @@ from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, Servers, Started, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
-from dflash_deploy.cli.report import check_page, show_comparison, write_page
+from dflash_deploy.cli.report import PAGES, check_page, show_comparison, write_page
 from dflash_deploy.errors import DFlashError, Interrupted, LaunchError, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.measure import compare as comparing
 from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation
-from dflash_deploy.measure.bench import Course, measure
+from dflash_deploy.measure.bench import Course, check_enough, measure
 from dflash_deploy.measure.connection import LOCAL
 from dflash_deploy.measure.machine import this_machine
 from dflash_deploy.measure.open_files import make_room
@@ -69,6 +69,8 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     check_simulation(os.environ)
     path = asked.output or asked.resume or default_path(registry.find(asked.wanted.model).name)
     results.check_writable(path)
+    if path.suffix in PAGES:
+        raise UsageError(f"{path}: --output writes JSON", hint=f"--report {shlex.quote(str(path))}")
     check_page(asked.page)
     if path.exists() and path != asked.resume:
         raise UsageError(
@@ -78,6 +80,7 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     taken_up, earlier = (results.read(file) if file else None
                          for file in (asked.resume, asked.compare))  # fmt: skip
     planned = course(registry, asked, engine, members.rank, members.ranks)
+    check_enough(planned)
     make_room(planned.most_open)
     found = takes_part(registry, asked, planned)
     report = begun(registry, asked, found, planned)

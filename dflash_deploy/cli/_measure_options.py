@@ -29,7 +29,8 @@ def asked(
         str | None, typer.Option(help="Requests in flight, as 1,8,32.")
     ] = None,
     block_sizes: Annotated[
-        str | None, typer.Option("--block-sizes", help="As 16,8; without it the entry decides.")
+        str | None,
+        typer.Option("--block-sizes", "--block-size", help="As 16,8. Default: by the entry."),
     ] = None,
     workload: Annotated[
         list[str] | None,

@@ -23,7 +23,7 @@ from dflash_deploy.cli._tune_told import told, told_cost
 from dflash_deploy.errors import DFlashError, Interrupted, UsageError
 from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation, dflash_arm
-from dflash_deploy.measure.bench import Course
+from dflash_deploy.measure.bench import Course, check_enough
 from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.tune_cost import cost
 from dflash_deploy.measure.tuning import (
@@ -66,6 +66,7 @@ def tune(wanted: Tuning) -> None:
         _foretell(registry, wanted, asked, steps, blocks)
         return
     check_simulation(os.environ)
+    check_enough(steps)
     make_room(steps.most_open)
     path = asked.output or asked.resume or _default_path(registry.find(asked.wanted.model).name)
     _check_path(path, asked.resume)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dflash_deploy.schema import Evidence
 
 
+PAGES = (".html", ".md")
+"""How a report for readers ends."""
+
+
 class ReportFormat(StrEnum):
     text = "text"
     markdown = "markdown"
@@ -68,7 +72,7 @@ def check_page(path: Path | None) -> None:
 
     if path is None:
         return
-    if path.suffix not in (".html", ".md"):
+    if path.suffix not in PAGES:
         raise UsageError(f"{path} is no form of a report", hint="--report FILE.html, or FILE.md")
     check_writable(path)
 

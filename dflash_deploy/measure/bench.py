@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dflash_deploy.errors import LaunchError
+from dflash_deploy.errors import LaunchError, UsageError
 from dflash_deploy.measure.asks import Style, Task, asks
 from dflash_deploy.measure.counting import counted_since, reading
 from dflash_deploy.measure.load import PATIENCE, Ask, OnAnswer, closed_loop, open_loop
@@ -72,6 +72,17 @@ class Course:
         """That this process sends."""
         every = self.requests or enough_for(load)
         return len(range(self.rank, every, self.ranks))
+
+
+def check_enough(course: Course) -> None:
+    """A run of fewer requests never has that many in flight. Raises UsageError."""
+    for load in course.loads:
+        found = course.requests_at(load)
+        if load.concurrency and found < load.concurrency:
+            raise UsageError(
+                f"{found} requests a run never have {load.concurrency} in flight",
+                hint=f"--num-prompts {enough_for(load) * course.ranks}, or a lower --concurrency",
+            )
 
 
 class Telling(Protocol):

@@ -211,6 +211,9 @@ def test_failed_requests_are_counted_and_shown(bench):
         (["--url", "http://127.0.0.1:9", "--arm", "mtp"], "decodes as it was started"),
         (["--baseline-url", "http://127.0.0.1:9"], "needs --url"),
         (["--output", "/no/such/folder/x.json"], "cannot be written"),
+        (["--output", "/tmp/x.html"], "--output writes JSON"),
+        (["--concurrency", "8"], "4 requests a run never have 8 in flight"),
+        (["--concurrency", "70000"], "no number from 1 to 65536"),
         (["--resume", "/no/such/file.json"], "cannot be"),
     ],
 )
