@@ -125,10 +125,12 @@ def to_start(registry: Registry, asked: Asked, loads: tuple[Load, ...]) -> Field
     def plan(**changes: Any) -> Plan:
         return planned(registry, replace(known, **changes), target_path=path)
 
+    own = None if blocks else made.plan.block_size
     if not blocks:
         alike = [plan(concurrency=load.concurrency).block_size for load in loads]
         blocks = tuple(sorted({made.plan.block_size, *alike}, reverse=True))
-    plans = [plan(block_size=block) for block in blocks]
+    # a block that nobody asked for comes as it is served, with its recipe's schedule
+    plans = [plan() if block == own else plan(block_size=block) for block in blocks]
     rates = _rates(registry, asked, plans)
     dflash = [dflash_arm(each, rates.get(each.block_size, ())) for each in plans]
     servers = _embedded(dflash) if made.plan.engine == "transformers" else _engines(plans, dflash)

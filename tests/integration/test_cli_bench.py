@@ -78,6 +78,23 @@ def test_other_arms_are_told_in_the_engines_words(bench, tmp_path):
     assert '"method": "ngram"' in " ".join(arms["ngram-5"]["argv"])
 
 
+def test_a_schedule_of_the_recipe_is_measured_as_one(dflash, port, tmp_path):
+    folder = tmp_path / "own" / "models" / "openai"
+    folder.mkdir(parents=True)
+    (folder / "gpt-oss-20b-tuned.yaml").write_text(
+        "extends: openai/gpt-oss-20b\n"
+        "recipes:\n"
+        "  - {name: mine, when: {engine: vllm, version: '>=0.30.0'}, block_size: 8,\n"
+        "     schedule: [[1, 2, 7], [3, 8, 3]], why: w, source: s}\n"
+    )
+    given = [*words(port, tmp_path, "--registry", str(folder.parents[1]), "--repeats", "1")]
+    at = given.index("--block-sizes")
+    ended = dflash.run(*given[:at], *given[at + 2 :])
+    assert ended.code == 0, ended.err
+    arms = {arm["name"]: arm["schedule"] for arm in report(tmp_path)["arms"]}
+    assert arms == {"plain": [], "dflash-8-schedule": [[1, 2, 7], [3, 8, 3]]}
+
+
 def test_another_method_that_does_not_start_ends_nothing_but_itself(bench, tmp_path):
     """A target without such a head, say; 4 draft tokens are a block of 5."""
     once = ("--repeats", "1", "--concurrency", "2")
