@@ -19,6 +19,7 @@ from dflash_deploy.measure.gains import (
 )
 from dflash_deploy.measure.record import curve, expected_length
 from dflash_deploy.measure.report import Arm, Cell, Load, Percentiles, Report
+from dflash_deploy.schedule import in_words
 from dflash_deploy.schema import Evidence
 
 NONE = "–"  # noqa: RUF001 - an en dash, as tables have it
@@ -200,6 +201,14 @@ def facts(report: Report) -> list[tuple[str, str]]:
         ("Date", report.date),
         ("Sampling", f"temperature {report.temperature:g}, seed {report.seed}"),
         *(("Workload", _asked(report, number)) for number in range(len(report.workloads))),
+        *(
+            (
+                "Schedule",
+                f"{arm.name}, draft tokens by requests in a step: {in_words(arm.schedule)}",
+            )
+            for arm in report.arms
+            if arm.schedule
+        ),
         ("Command", report.command),
     ]
 

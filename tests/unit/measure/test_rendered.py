@@ -18,7 +18,7 @@ from dflash_deploy.measure.markdown import render_markdown
 from dflash_deploy.measure.plots import BOTTOM, LEFT, RIGHT, TOP, figures
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Report
-from dflash_deploy.measure.tables import tables
+from dflash_deploy.measure.tables import facts, tables
 from dflash_deploy.registry import load
 from dflash_deploy.schema import Evidence, Measurement
 from tests.fakes.reports import GENTLE, report
@@ -206,3 +206,11 @@ def test_the_published_curve_of_the_registry_stands_beside() -> None:
     assert theirs.label == "published: math500, sglang B200, block 16"
     assert len(theirs.marks) == 2
     assert published_for(entry, "deepseek-ai/dflash_qwen3_8b_block7") == []
+
+
+def test_a_schedule_is_spelled_out() -> None:
+    plain, block, *rest = report().arms
+    arms = (plain, msgspec.structs.replace(block, schedule=((1, 8, 15), (9, 64, 7))), *rest)
+    told = dict(facts(msgspec.structs.replace(report(), arms=arms)))
+    assert told["Schedule"].endswith("15 up to 8 requests, 7 up to 64")
+    assert "Schedule" not in dict(facts(report()))
