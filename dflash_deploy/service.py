@@ -25,7 +25,8 @@ def service_name(plan: Plan) -> str:
 
 
 def known_by(plan: Plan) -> dict[str, str]:
-    """What a running server is found again by."""
+    """What a running server is found again by, and judged."""
+    expected = plan.expectation
     return {
         "dflash.model": plan.model,
         "dflash.draft": plan.draft.id,
@@ -34,6 +35,7 @@ def known_by(plan: Plan) -> dict[str, str]:
         "dflash.port": str(plan.port),
         "dflash.url": plan.base_url,
         "dflash.health": plan.health_path,
+        **({"dflash.acceptance": f"{expected.acceptance_length:g}"} if expected else {}),
     }
 
 

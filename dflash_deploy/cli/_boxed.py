@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._planning import Wanted, planned, request_for
 from dflash_deploy.cli._running import announce, headline, ready
-from dflash_deploy.cli._serving import Gate
+from dflash_deploy.cli._serving import Gate, unproven
 from dflash_deploy.container import Container, check_carried, container
 from dflash_deploy.errors import Interrupted
 from dflash_deploy.launch.container import FOREVER, box_up
@@ -44,8 +44,11 @@ class Pulling:
             self._said = True
 
 
-def in_container(wanted: Wanted, gate: Gate, *, detach: bool, restart: int) -> int:
-    """Until it ends, or with `detach` until it has proven itself; the command's exit code."""
+def in_container(wanted: Wanted, gate: Gate, *, detach: bool, restart: int, wait: bool) -> int:
+    """Until it ends, or with `detach` until it has proven itself; the command's exit code.
+
+    Without `wait` it is left to itself at once, and nobody checks its draft.
+    """
     made = _prepared(wanted)
     output = None if detach or sys.stderr is None else sys.stderr.buffer
     with (
@@ -56,8 +59,9 @@ def in_container(wanted: Wanted, gate: Gate, *, detach: bool, restart: int) -> i
         forwarded(server) as asked,
     ):  # fmt: skip
         _output.note(f"{made.box.name} runs {made.box.image}")
-        ready(made.plan, server, gate=gate.acceptance, timeout=gate.timeout, json=gate.json,
-              alone=detach)  # fmt: skip
+        if wait:
+            ready(made.plan, server, gate=gate.acceptance, timeout=gate.timeout, json=gate.json,
+                  alone=detach)  # fmt: skip
         if detach:
             if asked:
                 raise Interrupted("stopped before it was left to itself")
@@ -65,14 +69,23 @@ def in_container(wanted: Wanted, gate: Gate, *, detach: bool, restart: int) -> i
         else:
             code = server.wait()
     if detach:
-        name = made.box.name
-        _output.note(f"it runs on as {name}: dflash logs {name}, dflash stop {name}")
+        _left_alone(made, gate, proven=wait)
         return 0
     if not asked:
         end = died(made.plan.engine, code, server.tail, "while it served", made.signs)
         _output.error(end, as_json=False)
         return code or end.exit_code
     return 130 if signal.SIGINT in asked else code
+
+
+def _left_alone(made: Boxing, gate: Gate, *, proven: bool) -> None:
+    name = made.box.name
+    if proven:
+        _output.note(f"it runs on as {name}: dflash logs {name}, dflash stop {name}")
+        return
+    if gate.json:
+        unproven(made.plan)
+    _output.note(f"it starts as {name}: dflash ps shows how far it is, and how to try its draft")
 
 
 def _prepared(wanted: Wanted) -> Boxing:

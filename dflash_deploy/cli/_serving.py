@@ -16,7 +16,9 @@ from dflash_deploy.launch.endings import died
 from dflash_deploy.launch.process import start
 from dflash_deploy.launch.servers import listed
 from dflash_deploy.launch.signals import forwarded
-from dflash_deploy.measure.proof import endpoint_of
+from dflash_deploy.launch.state import UNCHECKED
+from dflash_deploy.measure.proof import Proof, endpoint_of
+from dflash_deploy.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def in_foreground(wanted: Wanted, gate: Gate, *, engine_env: Path | None) -> int
         proof = ready(
             made.plan, process, gate=gate.acceptance, timeout=gate.timeout, json=gate.json
         )
-        is_ready(proof.trouble if proof else None)
+        is_ready(found_by(proof))
         code = process.wait()
     if not signals:
         # nobody asked it to end, so that an exit code of 0 is a failure as well
@@ -53,6 +55,17 @@ def in_foreground(wanted: Wanted, gate: Gate, *, engine_env: Path | None) -> int
         _output.error(end, as_json=False)
         return code or end.exit_code
     return 130 if signal.SIGINT in signals else code
+
+
+def unproven(plan: Plan) -> None:
+    """The document of a server that nobody waited for."""
+    _output.json({"endpoint": endpoint_of(plan), "ready_seconds": None,
+                  "acceptance": None, "verdict": None})  # fmt: skip
+
+
+def found_by(proof: Proof | None) -> str:
+    """What is to be remembered of a check."""
+    return proof.verdict.state if proof else UNCHECKED
 
 
 def as_follower(wanted: Wanted, *, engine_env: Path | None) -> int:
@@ -86,11 +99,10 @@ def in_background(
                           json=gate.json, alone=True)  # fmt: skip
         if signals:
             raise Interrupted("stopped before it was left to itself")
-        process.keep(proof.trouble if proof else None)
+        process.keep(found_by(proof) if wait else None)
     if wait:
         _output.note(f"it runs on as {made.name}: dflash logs {made.name}, dflash stop {made.name}")
         return
     if gate.json:
-        _output.json({"endpoint": endpoint_of(made.plan), "ready_seconds": None,
-                      "acceptance": None, "verdict": None})  # fmt: skip
+        unproven(made.plan)
     _output.note(f"it starts as {made.name}: dflash ps shows how far it is, and its draft's state")

@@ -11,7 +11,6 @@ from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
 
 if TYPE_CHECKING:
-    from dflash_deploy.launch.containers import BoxedServer
     from dflash_deploy.launch.seen import Seen, Server
 
 NONE = "no server runs: dflash serve MODEL --detach"
@@ -21,12 +20,13 @@ CHECK_TIMEOUT = 25.0
 def ps(
     *,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit 7 unless one runs and every one is ready.")
+        bool,
+        typer.Option("--check", help="Exit 7 unless all are ready, 8 if a draft is of no use."),
     ] = False,
     json: opt.JsonOpt = False,
 ) -> None:
     """List the servers that run, in containers too: the state and acceptance length of each."""
-    from dflash_deploy.launch import state
+    from dflash_deploy.launch import containers, state
     from dflash_deploy.launch.servers import HEALTH_TIMEOUT, sweep
 
     for gone in sweep():
@@ -35,33 +35,37 @@ def ps(
     records, unread = state.every()
     for path in unread:
         _output.warning(f"{path} is no server's file: rm {path}")
-    seen = _seen([*records, *_boxed()], CHECK_TIMEOUT if check else HEALTH_TIMEOUT)
+    seen = _seen(
+        [*records, *containers.reported(_output.warning)],
+        CHECK_TIMEOUT if check else HEALTH_TIMEOUT,
+    )
     if json:
         _output.json([document(each) for each in seen])
     elif seen:
         _show(seen)
     elif not check:
         _output.note(NONE)
+    for each in seen:
+        if each.speculation == state.UNPROVEN and not json:
+            _output.note(f"{each.record.name} was not seen to speculate yet: {_proof_of(each)}")
     if check:
         _check(seen)
 
 
-def _boxed() -> list[BoxedServer]:
-    """Those in containers; a daemon that fails is told, and hides no other server."""
-    from dflash_deploy.errors import DFlashError
-    from dflash_deploy.launch import containers
-
-    try:
-        return containers.every()
-    except DFlashError as error:
-        _output.warning(f"servers in containers are not shown: {error.message}")
-        return []
+def _proof_of(each: Seen) -> str:
+    """What makes it count: an answer long enough for its drafts to be seen."""
+    return f"dflash chat {each.record.base_url} --ask 'Count to 50'"
 
 
 def _check(seen: list[Seen]) -> None:
-    """What a container's health check and a script that waits want to know. Raises LaunchError."""
-    from dflash_deploy.errors import LaunchError
+    """What a container's health check and a script that waits want to know.
+
+    Raises LaunchError for one that is not ready, GateFailed for one whose draft is of no use.
+    """
+    from dflash_deploy.errors import GateFailed, LaunchError
     from dflash_deploy.launch.servers import READY
+    from dflash_deploy.launch.state import UNCHECKED, UNPROVEN
+    from dflash_deploy.measure.verdict import ACTIVE
 
     if not seen:
         raise LaunchError("no server runs", hint="dflash serve MODEL --detach")
@@ -69,6 +73,14 @@ def _check(seen: list[Seen]) -> None:
         if not each.state.startswith(READY):
             name = each.record.name
             raise LaunchError(f"{name}: {each.state}", hint=f"dflash logs {name}")
+    for each in seen:
+        if each.speculation == UNPROVEN:
+            raise LaunchError(f"{each.record.name}: {each.state}", hint=_proof_of(each))
+    for each in seen:
+        if each.speculation not in (*ACTIVE, UNCHECKED):
+            model, engine = each.record.model, each.record.engine
+            raise GateFailed(f"{each.record.name}: {each.state}",
+                             hint=f"dflash plan {model} --engine {engine} --why")  # fmt: skip
 
 
 def _seen(servers: list[Server], patience: float) -> list[Seen]:
@@ -102,7 +114,12 @@ def document(seen: Seen) -> dict[str, Any]:
     """A server as JSON: its record, its state and its numbers."""
     import msgspec
 
-    return {**msgspec.structs.asdict(seen.record), "state": seen.state, "numbers": seen.numbers}
+    return {
+        **msgspec.structs.asdict(seen.record),
+        "state": seen.state,
+        "speculation": seen.speculation,
+        "numbers": seen.numbers,
+    }
 
 
 def two_places(number: float | None) -> str:

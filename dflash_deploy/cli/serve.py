@@ -85,8 +85,6 @@ def serve(
     from dflash_deploy.cli._serving import Gate, as_follower, in_background, in_foreground
     from dflash_deploy.errors import UsageError
 
-    if docker and no_wait:
-        raise UsageError("--no-wait is for servers outside Docker", hint="--detach alone")
     if docker and engine_env:
         raise UsageError("an image brings its own engine", hint="--docker, or --engine-env")
     for option, given in (("--restart", restart), ("--no-wait", no_wait)):
@@ -106,7 +104,8 @@ def serve(
     if docker:
         from dflash_deploy.cli._boxed import in_container
 
-        raise typer.Exit(in_container(wanted, gate, detach=detach, restart=restart))
+        code = in_container(wanted, gate, detach=detach, restart=restart, wait=not no_wait)
+        raise typer.Exit(code)
     if detach:
         in_background(wanted, gate, engine_env=engine_env, restart=restart, wait=not no_wait)
     else:

@@ -13,7 +13,6 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli.ps import NONE, document
 
 if TYPE_CHECKING:
-    from dflash_deploy.launch.containers import BoxedServer
     from dflash_deploy.launch.seen import Seen
 
 IntervalOpt = Annotated[
@@ -39,24 +38,13 @@ def top(*, interval: IntervalOpt = 2.0, count: CountOpt = None, json: opt.JsonOp
 
 
 def _looks() -> Iterator[list[Seen]]:
-    from dflash_deploy.launch import state
+    from dflash_deploy.launch import containers, state
     from dflash_deploy.launch.seen import Watch
     from dflash_deploy.registry import load
 
     watch = Watch(load(user=False).engines)
     while True:
-        yield watch.look([*state.every()[0], *_boxed()])
-
-
-def _boxed() -> list[BoxedServer]:
-    """A daemon that fails hides no other server, and is told by `ps`."""
-    from dflash_deploy.errors import DFlashError
-    from dflash_deploy.launch import containers
-
-    try:
-        return containers.every()
-    except DFlashError:
-        return []
+        yield watch.look([*state.every()[0], *containers.reported()])
 
 
 def _printed(interval: float, count: int | None, show: Callable[[list[Seen]], None]) -> None:

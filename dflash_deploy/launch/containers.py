@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from dflash_deploy.errors import DFlashError
 from dflash_deploy.launch.container import GRACE
 from dflash_deploy.launch.daemon import connected, reachable, told
 from dflash_deploy.launch.endings import in_words
@@ -44,8 +45,12 @@ class BoxedServer(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended, if it does not run."""
     unhealthy: bool
     last_lines: tuple[str, ...] = ()
+    expected_length: float | None = None
+    """The lowest acceptance length on record, if its labels say one."""
     speculation: str | None = None
     """The daemon keeps no word of the check: its counters tell."""
+    ready: bool = True
+    """Nobody here is about to prove it."""
 
     @property
     def served_names(self) -> tuple[str, ...]:
@@ -62,6 +67,15 @@ def every() -> list[BoxedServer]:
         return []
     with connected() as client, told():
         return sorted(map(_read, _ours(client)), key=lambda box: box.name)
+
+
+def reported(say: Callable[[str], None] = lambda _: None) -> list[BoxedServer]:
+    """All of them; a daemon that fails is told, and hides no other server."""
+    try:
+        return every()
+    except DFlashError as error:
+        say(f"servers in containers are not shown: {error.message}")
+        return []
 
 
 def condition(box: BoxedServer, signs: Signs, patience: float) -> str:
@@ -122,6 +136,7 @@ def _read(found: Running) -> BoxedServer:
         health_path=labels.get("dflash.health", "/health"),
         since=_seconds(state["StartedAt"]), restarts=int(found.attrs.get("RestartCount", 0)),
         container=str(found.short_id), ended=ended,
+        expected_length=float(length) if (length := labels.get("dflash.acceptance")) else None,
         unhealthy=(state.get("Health") or {}).get("Status") == "unhealthy", last_lines=lines,
     )  # fmt: skip
 

@@ -35,6 +35,7 @@ def record_of(plan: Plan, name: str, *, log: Path | None, restart: int = 0) -> s
         plan=state.Summary(
             draft=plan.draft.id, block_size=plan.block_size, context=plan.context,
             concurrency=plan.concurrency, tensor_parallel=plan.tensor_parallel,
+            expected_length=plan.expectation.acceptance_length if plan.expectation else None,
         ),
         pid=os.getpid(), began=state.beginning(os.getpid()) or "", launch_id=uuid.uuid4().hex,
         since=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -25,7 +25,7 @@ from dflash_deploy.launch.endings import died
 from dflash_deploy.launch.health import time_allowed, wait_ready
 from dflash_deploy.launch.journal import Journal
 from dflash_deploy.launch.process import EngineProcess, start
-from dflash_deploy.measure.proof import Proof, provable, prove
+from dflash_deploy.measure.proof import provable, prove
 from dflash_deploy.plan import Plan
 
 LOOK = 0.1
@@ -52,9 +52,10 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """The word that it may stay, and what the command found wrong with its draft."""
+    """The word that it may stay, and what the command's check found of its draft."""
 
     speculation: str | None
+    """None: no command waited for it."""
 
 
 class Lines:
@@ -135,29 +136,30 @@ class Keeper:
         threading.Thread(target=self._prove, args=[process], name="prove", daemon=True).start()
 
     def _prove(self, process: EngineProcess) -> None:
-        plan, found = self._order.plan, None
+        plan = self._order.plan
         patience = time_allowed(plan.memory, plan.tensor_parallel)
         try:
             wait_ready(process, plan.base_url + plan.health_path, patience)
         except DFlashError as error:
             if process.poll() is None and not process.stop_asked:
                 self.say(error.message)  # an end is told by who looks for it
+                self._note(speculation=state.UNPROVEN)
             return
-        if self._order.check and provable(plan):
-            found = self._proven()
+        wanted = self._order.check and provable(plan)
+        found = self._proven() if wanted else state.UNCHECKED
         if self._process is process:
-            self._note(ready=True, speculation=found and found.trouble)
+            self._note(ready=True, speculation=found)
 
-    def _proven(self) -> Proof | None:
+    def _proven(self) -> str:
         try:
             found = prove(self._order.plan)
         except DFlashError as error:
             self.say(f"the acceptance check failed: {error.message}")
-            return None
+            return state.UNPROVEN
         self.say(found.verdict.message)
         for suspect in found.verdict.causes:
             self.say(f"look at: {suspect.cause}; try: {suspect.remedy}")
-        return found
+        return found.verdict.state
 
     def tell(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """The first time politely, the second time at once."""

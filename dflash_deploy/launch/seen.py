@@ -13,11 +13,12 @@ from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import DFlashError
 from dflash_deploy.launch import containers, servers, state
 from dflash_deploy.launch.containers import BoxedServer
-from dflash_deploy.launch.servers import HEALTH_TIMEOUT
+from dflash_deploy.launch.servers import HEALTH_TIMEOUT, READY
 from dflash_deploy.launch.signs import signs
+from dflash_deploy.launch.state import UNCHECKED, UNPROVEN
 from dflash_deploy.measure.live import Numbers, Reading, numbers, reading
 from dflash_deploy.measure.metrics import read_metrics
-from dflash_deploy.measure.verdict import COLLAPSED
+from dflash_deploy.measure.verdict import state_of
 from dflash_deploy.metric_names import metric_names
 from dflash_deploy.plan import Endpoint
 
@@ -26,7 +27,8 @@ WINDOW = 10.0
 PATIENCE = 2.0
 """Seconds a server gets to say its numbers."""
 AT_ONCE = 16
-
+PROVING = "proving the draft"
+"""It answers, and who started it is about to ask whether it speculates."""
 
 Server = state.Record | BoxedServer
 """A process of ours, or a container."""
@@ -37,6 +39,8 @@ class Seen:
     record: Server
     state: str
     numbers: Numbers
+    speculation: str | None = None
+    """Of a server that is ready: what its counters say of the draft, or else the last check."""
 
 
 @dataclass
@@ -68,7 +72,7 @@ def _glance(engines: Mapping[str, Engine], record: Server, patience: float) -> S
     found = None if record.ended else _read(engine, record)
     counted = numbers(found) if found else Numbers()
     words = condition(engine, record, patience)
-    return Seen(record, _with_speculation(words, record, counted), counted)
+    return _judged(record, words, counted, counted.acceptance_length)
 
 
 class Watch:
@@ -89,16 +93,18 @@ class Watch:
         found = None if record.ended else _read(engine, record)
         now = time.monotonic()
         # SGLang generates a token to say that it is healthy: one that counts is asked less often
-        if found is None or kept.state != "ready" or now - kept.asked > WINDOW:
+        if found is None or kept.state != READY or now - kept.asked > WINDOW:
             kept.state, kept.asked = condition(engine, record), now
         if found is None:
             kept.readings.clear()
-            return Seen(record, kept.state, Numbers())
+            return _judged(record, kept.state, Numbers(), None)
         while len(kept.readings) > 1 and found.at - kept.readings[1].at >= WINDOW:
             kept.readings.popleft()
         kept.readings.append(found)
         counted = numbers(found, kept.readings[0])
-        return Seen(record, _with_speculation(kept.state, record, counted), counted)
+        # one that is idle was seen to speculate before
+        length = counted.acceptance_length or numbers(found).acceptance_length
+        return _judged(record, kept.state, counted, length)
 
 
 def _read(engine: Engine, record: Server) -> Reading | None:
@@ -111,11 +117,14 @@ def _read(engine: Engine, record: Server) -> Reading | None:
         return None
 
 
-def _with_speculation(words: str, record: Server, counted: Numbers) -> str:
+def _judged(record: Server, words: str, counted: Numbers, length: float | None) -> Seen:
     """A server whose draft does nothing is healthy in every other way."""
-    if words != "ready":
-        return words
-    length = counted.acceptance_length
+    if words != READY:
+        return Seen(record, words, counted)
+    if not record.ready and record.speculation is None:
+        return Seen(record, PROVING, counted)
+    found = record.speculation or UNPROVEN
     if length is not None:
-        return "ready, speculation collapsed" if length < COLLAPSED else words
-    return words if record.speculation is None else f"ready, speculation {record.speculation}"
+        found = state_of(length, record.expected_length)
+    quiet = found in ("fine", UNCHECKED)
+    return Seen(record, READY if quiet else f"{READY}, speculation {found}", counted, found)

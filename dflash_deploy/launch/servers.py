@@ -45,12 +45,10 @@ def claim(record: state.Record) -> Iterator[None]:
 
 
 @contextmanager
-def listed(
-    record: state.Record, warn: Callable[[str], None]
-) -> Iterator[Callable[[str | None], None]]:
+def listed(record: state.Record, warn: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """In the block this process's own server is known to others.
 
-    Call what it yields when the server is ready, with what is wrong with its draft, if anything.
+    Call what it yields when the server is ready, with what the check found of its draft.
 
     One that ends with its command is none the worse where nothing can be written: `warn` hears it.
     Raises PortTaken.
@@ -63,7 +61,7 @@ def listed(
     except LaunchError as error:
         warn(f"{error.message}: `dflash ps` will not show this server")
 
-    def ready(speculation: str | None) -> None:
+    def ready(speculation: str) -> None:
         with suppress(LaunchError):
             state.write(msgspec.structs.replace(record, ready=True, speculation=speculation))
 

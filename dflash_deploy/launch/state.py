@@ -19,6 +19,8 @@ from dflash_deploy.errors import LaunchError
 from dflash_deploy.schema import EngineName
 
 SCHEMA = "dflash.server/1"
+UNCHECKED, UNPROVEN = "unchecked", "unproven"
+"""Nobody wanted a check of the draft; or it could not be made."""
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another command that reads or writes a file here."""
 
@@ -31,6 +33,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     context: int
     concurrency: int
     tensor_parallel: int
+    expected_length: float | None = None
+    """The lowest acceptance length on record for it."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +69,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
     """Whether it was seen healthy since it last started."""
     speculation: str | None = None
-    """What the last acceptance check found, where that was not as it should be: `collapsed`."""
+    """What the last acceptance check found: `fine`, `collapsed`; UNCHECKED or UNPROVEN where there
+    was none. None: it is still to come.
+    """
     ended: str | None = None
     """How it ended, if nobody asked it to."""
+
+    @property
+    def expected_length(self) -> float | None:
+        return self.plan.expected_length
 
     @property
     def alive(self) -> bool:

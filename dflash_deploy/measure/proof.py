@@ -18,11 +18,6 @@ class Proof(msgspec.Struct, frozen=True):
     acceptance: Acceptance
     verdict: Verdict
 
-    @property
-    def trouble(self) -> str | None:
-        """What is to be remembered of it: `collapsed`, say; None where all is well."""
-        return None if self.verdict.state == "fine" else self.verdict.state
-
 
 def endpoint_of(plan: Plan) -> Endpoint:
     """Where the plan's server answers, once it runs."""

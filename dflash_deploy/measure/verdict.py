@@ -14,6 +14,7 @@ from dflash_deploy.suspects import Suspect
 State = Literal["fine", "low", "collapsed", "inactive", "unseen"]
 COLLAPSED = 1.05
 """Below this, hardly a draft token is ever right: something is wired wrongly."""
+ACTIVE: tuple[State, ...] = ("fine", "low")
 LOW = 0.5
 """Of the expectation. Four short prompts scatter; half of it is no scatter."""
 
@@ -27,7 +28,14 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def active(self) -> bool:
         """The draft's tokens are accepted at all."""
-        return self.state in ("fine", "low")
+        return self.state in ACTIVE
+
+
+def state_of(length: float, expected: float | None) -> State:
+    """What an acceptance length says, beside the lowest on record."""
+    if length < COLLAPSED:
+        return "collapsed"
+    return "low" if expected is not None and length < LOW * expected else "fine"
 
 
 def verdict(acceptance: Acceptance, plan: Plan) -> Verdict:
@@ -40,16 +48,17 @@ def verdict(acceptance: Acceptance, plan: Plan) -> Verdict:
         message = f"speculation cannot be seen: {acceptance.method}"
         return Verdict("unseen", message, unseen(plan))
     measured = f"acceptance length {length:.2f}"
-    if length < COLLAPSED:
+    state = state_of(length, expectation.acceptance_length if expectation else None)
+    if state == "collapsed":
         message = f"{measured}: the draft runs, and almost nothing of it is accepted"
-        return Verdict("collapsed", message, plan.suspects)
+        return Verdict(state, message, plan.suspects)
     if expectation is None:
         return Verdict("fine", f"{measured}; nothing is published to compare it with")
     expected = f"{expectation.acceptance_length:.2f} ({expectation.source})"
     below = length < expectation.acceptance_length
-    if length < LOW * expectation.acceptance_length:
+    if state == "low":
         message = f"{measured}, less than half of the lowest on record, {expected}"
-        return Verdict("low", message, plan.suspects)
+        return Verdict(state, message, plan.suspects)
     than = "somewhat below" if below else "no less than"
     return Verdict("fine", f"{measured}, {than} the lowest on record, {expected}")
 

@@ -243,10 +243,21 @@ def test_a_server_nobody_waits_for_is_proven_by_its_keeper(machine):
 
     assert not machine.record()["ready"]
     assert machine.ps()[0]["state"] != "ready"
+    assert machine.dflash.run("ps", "--check").code == 7
     assert until(lambda: machine.record()["ready"], 30)
     assert "below the lowest on record" in machine.log.read_text()
     assert machine.ps()[0]["numbers"]["acceptance_length"] > 2
     assert machine.dflash.run("stop", machine.name).code == 0
+
+
+def test_a_server_nobody_waits_for_is_not_ready_before_its_check(machine):
+    # each of its four answers takes so long
+    assert machine.serve("--no-wait", ANSWER_DELAY=1.5).code == 0
+
+    assert until(lambda: machine.ps()[0]["state"] == "proving the draft")
+    checked = machine.dflash.run("ps", "--check")
+    assert (checked.code, "proving the draft" in checked.err) == (7, True)
+    assert until(lambda: machine.dflash.run("ps", "--check").code == 0, 20)
 
 
 def test_a_server_nobody_waits_for_that_dies_is_remembered(machine):

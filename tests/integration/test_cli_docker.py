@@ -18,6 +18,7 @@ from dflash_deploy.launch.daemon import connected
 from dflash_deploy.registry import load
 from tests.docker_engine import daemon, free_port
 from tests.integration.conftest import CommandLine
+from tests.integration.test_cli_detach import until
 
 NAME = "dflash-gpt-oss-20b"
 VLLM = load(user=False).engines["vllm"]
@@ -113,6 +114,30 @@ def test_in_the_foreground_ctrl_c_ends_it(boxes, client):
 
     assert command.wait(30) == 130
     assert client.containers.list(all=True) == []
+
+
+@pytest.mark.parametrize("how", ["killed", "not waiting"])
+def test_one_that_nobody_proved_says_so_and_is_proven_by_what_ps_names(boxes, how):
+    if how == "killed":
+        # it dies before it can know
+        command = boxes.start(*boxes.words("--detach"), env={"FAKE_ENGINE_PHASE_DELAY": "0.2"})
+        assert any("runs vllm/" in line for line in command.stderr)
+        command.kill()
+        command.wait(10)
+    else:
+        started = boxes.serve("--detach", "--no-wait", "--json")
+        assert (started.code, json.loads(started.out)["verdict"]) == (0, None)
+    assert until(lambda: boxes.ps()[0]["state"].startswith("ready"), 30)
+
+    shown, checked = boxes.run("ps"), boxes.run("ps", "--check")
+    assert "speculation unproven" in " ".join(shown.out.split())
+    hint = re.search(r"dflash (chat .*)", shown.err)[1]
+    assert (checked.code, hint in checked.err) == (7, True)
+
+    assert boxes.run(*shlex.split(hint)).code == 0
+    assert boxes.run("ps", "--check").code == 0
+    assert boxes.ps()[0]["speculation"] == "fine"
+    assert boxes.run("stop", NAME).code == 0
 
 
 def test_a_command_that_is_killed_leaves_its_container_to_be_found(boxes):

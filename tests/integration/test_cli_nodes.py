@@ -20,6 +20,16 @@ def test_a_check_says_by_its_exit_code_whether_all_are_ready(machine):
     assert until(lambda: machine.dflash.run("ps", "--check").code == 7)
 
 
+def test_a_check_has_another_code_for_a_draft_of_no_use(machine):
+    machine.serve("--acceptance", "warn", ACCEPTANCE=1.0)
+
+    checked = machine.dflash.run("ps", "--check")
+
+    assert checked.code == 8
+    assert "speculation collapsed" in checked.err
+    assert "dflash plan openai/gpt-oss-20b --engine vllm --why" in checked.err
+
+
 def test_each_node_runs_what_is_its_own(machine, port):
     told = ("--nodes", "2", "--gpu", "H100", "--head", "127.0.0.1")
     first = machine.serve(*told, "--node-rank", "0")

@@ -68,6 +68,13 @@ def test_cards_found_here_are_named_and_others_counted():
     assert "count: 1" in text("compose", VLLM)
 
 
+def test_its_labels_say_what_acceptance_is_on_record():
+    told = {**box(VLLM).labels}
+    unknown = msgspec.structs.replace(VLLM, expectation=None)
+    assert float(told.pop("dflash.acceptance")) == VLLM.expectation.acceptance_length
+    assert box(unknown).labels == told
+
+
 def test_copies_take_cards_of_their_own():
     said = ("--data-parallel-size", "2")
     assert cards(msgspec.structs.replace(VLLM, argv=(*VLLM.argv, *said), tensor_parallel=2)) == 4

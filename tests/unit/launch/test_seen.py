@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dflash_deploy.errors import LaunchError
 from dflash_deploy.launch import seen, state
+from dflash_deploy.launch.containers import BoxedServer
 from dflash_deploy.launch.detached import record_of
 from dflash_deploy.launch.seen import Watch, glance
 from dflash_deploy.measure.live import Numbers
@@ -48,10 +50,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def record(port: int = 8000, **changes: object) -> state.Record:
-    import msgspec
-
     made = record_of(plan("vllm", port=port), f"qwen3-4b-{port}", log=None)
-    return msgspec.structs.replace(made, **changes)
+    return msgspec.structs.replace(made, **{"ready": True, "speculation": "fine", **changes})
+
+
+def box() -> BoxedServer:
+    return BoxedServer(
+        name="dflash-qwen3-4b", model="Qwen/Qwen3-4B", draft="z-lab/Qwen3-4B-DFlash-b16",
+        engine="vllm", version="0.33.0", port=8000, base_url="http://127.0.0.1:8000",
+        health_path="/health", since="2026-11-28T10:00:00+00:00", restarts=0, container="abc",
+        ended=None, unhealthy=False,
+    )  # fmt: skip
 
 
 def test_a_glance_is_of_all_since_the_start(server: Server) -> None:
@@ -97,21 +106,50 @@ def test_servers_come_and_go(server: Server) -> None:
 @pytest.mark.parametrize(
     ("accepted", "found", "words"),
     [
-        (0, None, "ready, speculation collapsed"),
+        (0, "fine", "ready, speculation collapsed"),
         (20, "collapsed", "ready"),  # the counters know better than an old check
+        (5, "fine", "ready, speculation low"),
     ],
 )
-def test_a_draft_that_does_nothing_shows_in_the_state(
-    server: Server, accepted: int, found: str | None, words: str
+def test_a_draft_that_does_little_shows_in_the_state(
+    server: Server, accepted: int, found: str, words: str
 ) -> None:
     server.accepted = accepted
+    one = record(speculation=found)
+    expected = msgspec.structs.replace(one.plan, expected_length=3.2)
+
+    seen = glance(ENGINES, [msgspec.structs.replace(one, plan=expected)])[0]
+
+    assert seen.state == words
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [("inactive", "ready, speculation inactive"), ("unchecked", "ready"), ("fine", "ready")],
+)
+def test_what_the_check_found_stands_where_nothing_is_counted(
+    server: Server, found: str, words: str
+) -> None:
+    server.drafts = 0
 
     assert glance(ENGINES, [record(speculation=found)])[0].state == words
 
 
-def test_what_the_check_found_stands_where_nothing_is_counted(server: Server) -> None:
-    server.drafts = 0
+def test_a_server_that_answers_is_not_ready_before_its_check(server: Server) -> None:
+    seen = glance(ENGINES, [record(ready=False, speculation=None)])[0]
 
-    assert glance(ENGINES, [record(speculation="inactive")])[0].state == (
-        "ready, speculation inactive"
-    )
+    assert (seen.state, seen.speculation) == ("proving the draft", None)
+
+
+def test_a_container_that_nobody_proved_says_so_until_its_counters_tell(server: Server) -> None:
+    drafts, server.drafts = server.drafts, 0
+    watch = Watch(ENGINES)
+    assert glance(ENGINES, [box()])[0].state == "ready, speculation unproven"
+    assert watch.look([box()])[0].speculation == "unproven"
+
+    server.drafts = drafts
+    assert glance(ENGINES, [box()])[0].state == "ready"
+    watch.look([box()])
+    server.count(20, 0, 0)  # nothing within the window, but since the start
+
+    assert watch.look([box()])[0].state == "ready"
