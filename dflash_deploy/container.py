@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -56,6 +56,11 @@ class Container:
     labels: dict[str, str]
     compiled: str
     """The folder below the user's cache that is mounted as the engine's home."""
+
+    @property
+    def here(self) -> Container:
+        """As one of several on this machine, where the port tells them apart."""
+        return replace(self, name=f"{self.name}-{self.port}")
 
     def check_elsewhere(self) -> None:
         """Raises Unsupported for weights that lie on this machine alone."""

@@ -15,6 +15,7 @@ from dflash_deploy.errors import Interrupted
 from dflash_deploy.launch.container import FOREVER, box_up
 from dflash_deploy.launch.daemon import connected
 from dflash_deploy.launch.endings import died
+from dflash_deploy.launch.named import check_port_free
 from dflash_deploy.launch.servers import check_not_ours
 from dflash_deploy.launch.signals import forwarded
 from dflash_deploy.launch.signs import Signs, signs
@@ -94,8 +95,9 @@ def _prepared(wanted: Wanted) -> Boxing:
     engine = registry.engines[request_for(registry, wanted).engine]
     plan = planned(registry, wanted)
     check_carried(plan)
-    box = container(plan, engine)
+    box = container(plan, engine).here
     check_not_ours(plan.host, plan.port)
+    check_port_free(plan.host, plan.port)
     check_free(plan.hardware, plan.cards_here, plan.memory, plan.engine)
     announce(plan)
     _output.note(headline(plan))

@@ -49,7 +49,7 @@ class Prepared:
 def prepared(wanted: Wanted, engine_env: Path | None) -> Prepared:
     """Find the engine, plan for its release, and fetch what it cannot fetch itself."""
     from dflash_deploy.cli._engine_choice import engine_for
-    from dflash_deploy.launch.ports import check_port
+    from dflash_deploy.launch.named import check_port_free
     from dflash_deploy.launch.servers import check_not_ours
     from dflash_deploy.launch.signs import signs
 
@@ -60,7 +60,7 @@ def prepared(wanted: Wanted, engine_env: Path | None) -> Prepared:
     plan = planned(registry, replace(wanted, engine_version=install.version))
     name = server_name(registry.find(wanted.model), plan.port)
     check_not_ours(plan.host, plan.port)
-    check_port(plan.host, plan.port)
+    check_port_free(plan.host, plan.port)
     check_free(plan.hardware, plan.cards_here, plan.memory, plan.engine)
     announce(plan)  # licences and warnings come before anything is fetched
     said = plan.warnings

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dflash_deploy.cli import _output
 
-if TYPE_CHECKING:
-    from dflash_deploy.launch.containers import BoxedServer
-
-NameArg = Annotated[str, typer.Argument(metavar="NAME", help="As `dflash ps` shows it.")]
+NameArg = Annotated[
+    str, typer.Argument(metavar="NAME", help="As `dflash ps` shows it; the model or port will do.")
+]
 
 
 def logs(
@@ -31,14 +30,16 @@ def logs(
 
     from dflash_deploy.errors import UsageError
     from dflash_deploy.launch import containers, journal, state
-    from dflash_deploy.launch.servers import named, unknown
+    from dflash_deploy.launch.named import named
+    from dflash_deploy.launch.servers import unknown
 
-    record = named(name)
+    found = named(name)
+    if isinstance(found, containers.BoxedServer):
+        _show(containers.logs(found.name, follow=follow, last=lines))
+        return
+    record = found
     if record and record.log is None:
         raise UsageError(f"{record.name} runs in the foreground: its terminal has its log")
-    if record is None and (boxes := boxed(name)):
-        _show(containers.logs(boxes[0].name, follow=follow, last=lines))
-        return
     path = Path(record.log) if record and record.log else state.log_of(name)
     if record is None and (Path(name).name != name or not path.exists()):
         raise unknown(name)
@@ -47,17 +48,6 @@ def logs(
         return bool(follow and record and record.alive)
 
     _show(journal.follow(path, goes_on, last=lines))
-
-
-def boxed(name: str | None) -> list[BoxedServer]:
-    """The servers in containers of that name, in full, without the `dflash-`, or by the port."""
-    from dflash_deploy.launch import containers
-
-    return [
-        box
-        for box in containers.every()
-        if name in (None, box.name, box.name.removeprefix("dflash-"), str(box.port))
-    ]
 
 
 def _show(chunks: Iterator[bytes]) -> None:

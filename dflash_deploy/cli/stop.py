@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dflash_deploy.cli import _output
-from dflash_deploy.cli.logs import NameArg, boxed
+from dflash_deploy.cli.logs import NameArg
 
 if TYPE_CHECKING:
     from dflash_deploy.launch.state import Record
@@ -23,14 +23,22 @@ def stop(
 
     from dflash_deploy.errors import UsageError
     from dflash_deploy.launch import containers, servers, state
+    from dflash_deploy.launch.named import named
 
     if every == bool(name):
         raise UsageError("one server, or all of them", hint="dflash stop NAME, or --all")
-    record = None if every else servers.named(name)
-    boxes = boxed(None if every else name) if record is None else []
-    if not every and record is None and not boxes and not servers.ran(name):
+    found = None if every else named(name)
+    if not every and found is None and not servers.ran(name):
         raise servers.unknown(name)
-    wanted = state.every()[0] if every else [record] if record else []
+    meant = (
+        [*state.every()[0], *containers.reported(_output.warning)]
+        if every
+        else [found]
+        if found
+        else []
+    )
+    boxes = [one for one in meant if isinstance(one, containers.BoxedServer)]
+    wanted = [one for one in meant if isinstance(one, state.Record)]
     with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
         list(pool.map(_stop, wanted))
     for box in boxes:

@@ -14,6 +14,7 @@ from dflash_deploy.launch.daemon import connected, reachable, told
 from dflash_deploy.launch.endings import in_words
 from dflash_deploy.launch.servers import READY, healthy
 from dflash_deploy.launch.signs import Signs
+from dflash_deploy.launch.state import UNCHECKED
 from dflash_deploy.schema import EngineName
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class BoxedServer(msgspec.Struct, frozen=True, kw_only=True):
     expected_length: float | None = None
     """The lowest acceptance length on record, if its labels say one."""
     speculation: str | None = None
-    """The daemon keeps no word of the check: its counters tell."""
+    """The daemon keeps no word of the check: its counters tell. A router has none of these."""
     ready: bool = True
     """Nobody here is about to prove it."""
 
@@ -137,6 +138,7 @@ def _read(found: Running) -> BoxedServer:
         since=_seconds(state["StartedAt"]), restarts=int(found.attrs.get("RestartCount", 0)),
         container=str(found.short_id), ended=ended,
         expected_length=float(length) if (length := labels.get("dflash.acceptance")) else None,
+        speculation=UNCHECKED if "dflash.replicas" in labels else None,
         unhealthy=(state.get("Health") or {}).get("Status") == "unhealthy", last_lines=lines,
     )  # fmt: skip
 

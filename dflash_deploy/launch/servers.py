@@ -112,20 +112,6 @@ def healthy(url: str, patience: float) -> bool:
         return False
 
 
-def named(name: str) -> state.Record | None:
-    """By its name, by the part before the port, or by the port; None: no such server.
-
-    Raises UsageError where several are meant.
-    """
-    records, _ = state.every()
-    exact = [record for record in records if record.name == name]
-    found = exact or [r for r in records if name in (r.name.rpartition("-")[0], str(r.port))]
-    if len(found) > 1:
-        names = ", ".join(record.name for record in found)
-        raise UsageError(f"`{name}` may be {names}", hint=f"dflash stop {found[0].name}")
-    return found[0] if found else None
-
-
 def ran(name: str) -> bool:
     """Whether a server of that name, in full or in part, left its log here."""
     logs = state.log_of("x").parent

@@ -21,8 +21,14 @@ def replicas(box: Container, user: str, count: int, router: Router) -> str:
     names = [f"{box.name}-{number}" for number in range(count)]
     servers = {name: _replica(box, user, name, number) for number, name in enumerate(names)}
     urls = tuple(f"http://{name}:{box.port}" for name in names)
+    labels = {**box.labels, "dflash.replicas": str(count)}
     argv = router.argv(urls, box.port, box.health_path, box.start_seconds)
-    return dump({"name": box.name, "services": {**servers, box.name: _router(box, argv, router)}})
+    return dump(
+        {
+            "name": box.name,
+            "services": {**servers, box.name: _router(replace(box, labels=labels), argv, router)},
+        }
+    )
 
 
 def _replica(box: Container, user: str, name: str, number: int) -> dict[str, Any]:
@@ -42,6 +48,7 @@ def _router(box: Container, argv: tuple[str, ...], router: Router) -> dict[str, 
         "init": True,
         "restart": "unless-stopped",
         "ports": [f"{box.address}:{box.port}:{box.port}"],
+        "read_only": True,
         "security_opt": ["no-new-privileges:true"],
         "cap_drop": ["ALL"],
         "labels": {name: literal(value) for name, value in box.labels.items()},

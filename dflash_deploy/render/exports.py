@@ -69,12 +69,12 @@ def check_form(form: str, plan: Plan, replicas: int) -> None:
 
 
 def _docker(plan: Plan, engine: Engine, _user: str) -> Export:
-    use = f"docker logs --follow {service_name(plan)}"
-    return Export(docker.render(container(plan, engine)), use)
+    box = container(plan, engine).here
+    return Export(docker.render(box), f"docker logs --follow {box.name}")
 
 
 def _compose(plan: Plan, engine: Engine, user: str) -> Export:
-    box = container(plan, engine)
+    box = container(plan, engine).here
     made = " ".join(f'"{outside}"' for outside, _ in folders(box))
     use = f"mkdir -p {made} && docker compose --file FILE up --detach"
     return Export(compose.render(box, user), use)
@@ -97,7 +97,7 @@ def _k8s_replicas(plan: Plan, engine: Engine, _user: str, count: int) -> Export:
 
 
 def _compose_replicas(plan: Plan, engine: Engine, user: str, count: int) -> Export:
-    box, there = container(plan, engine), len(plan.hardware.cards)
+    box, there = container(plan, engine).here, len(plan.hardware.cards)
     if there and there < count * box.gpus:
         raise DoesNotFit(
             f"{count} replicas of {box.gpus} cards each need {count * box.gpus}, not {there}",

@@ -92,6 +92,7 @@ def _router(box: Container, router: Router, argv: tuple[str, ...]) -> dict[str, 
                             ],
                             "securityContext": {
                                 "allowPrivilegeEscalation": False,
+                                "readOnlyRootFilesystem": True,
                                 "capabilities": {"drop": ["ALL"]},
                             },
                             "readinessProbe": {**check, "periodSeconds": EVERY},

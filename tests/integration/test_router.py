@@ -15,6 +15,13 @@ from dflash_deploy.render.router import router
 from tests.docker_engine import free_port
 from tests.fakes.plans import plan
 
+READ_ONLY = """\
+mount --make-rprivate / && mount -o bind,remount,ro /
+if touch /tmp/router-wrote; then rm /tmp/router-wrote; exit 9; fi
+exec "$@"
+"""
+"""As in a container whose root is read only, and without even a scratch folder."""
+
 
 def ask(port: int, path: str, body: dict | None = None) -> str:
     request = urllib.request.Request(
@@ -60,7 +67,7 @@ def test_requests_reach_every_replica_and_a_dead_one_none(engines, started, engi
     argv = known.argv(urls, port, plans[0].health_path, 60)
     # its metrics port is fixed in a container, and taken on a machine that runs tests side by side
     own = [w if w != str(known.metrics_port) else str(free_port()) for w in argv[1:]]
-    started([sys.executable, *own])
+    started(["unshare", "--mount", "sh", "-ec", READ_ONLY, "sh", sys.executable, *own])
     assert answers(port, known.health_path), (tmp_path / "log").read_text()[-3000:]
 
     body = {"model": plans[0].served_names[0], "max_tokens": 8,

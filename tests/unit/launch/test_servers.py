@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from dflash_deploy.errors import LaunchError, PortTaken, UsageError
+from dflash_deploy.errors import LaunchError, PortTaken
 from dflash_deploy.launch import servers, state
 from dflash_deploy.launch.detached import record_of
 from dflash_deploy.launch.process import LAUNCH_ID
@@ -98,19 +98,6 @@ def test_sweeping_forgets_the_killed_and_keeps_the_others(child: subprocess.Pope
 
     assert [each.name for each in servers.sweep()] == ["gone-2"]
     assert [each.name for each in state.every()[0]] == ["alive-1", "crashed-3"]
-
-
-def test_a_name_may_be_short_if_it_is_clear() -> None:
-    record("qwen3-8b-8000")
-    record("qwen3-8b-8001")
-    record("gpt-oss-20b-9000")
-
-    assert (
-        servers.named("gpt-oss-20b") == servers.named("9000") == servers.named("gpt-oss-20b-9000")
-    )
-    assert servers.named("nope") is None
-    with pytest.raises(UsageError, match="may be qwen3-8b-8000, qwen3-8b-8001"):
-        servers.named("qwen3-8b")
 
 
 def test_how_a_server_is_that_does_not_answer() -> None:

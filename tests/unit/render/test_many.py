@@ -158,7 +158,7 @@ def test_replicas_in_compose_have_cards_of_their_own(engine, tmp_path):
     done = ran("docker-compose", "-f", file, "config", "--format", "json")
     assert done.returncode == 0, done.stderr
     services = json.loads(done.stdout)["services"]
-    front = services.pop("dflash-gemma-4-31b-it")
+    front = services.pop(f"dflash-gemma-4-31b-it-{plan.port}")
     taken = [
         card
         for service in services.values()
@@ -166,6 +166,7 @@ def test_replicas_in_compose_have_cards_of_their_own(engine, tmp_path):
         for card in device["device_ids"]
     ]
     assert sorted(taken) == list("01234567")
+    assert front["read_only"]
     assert len({tuple(service["entrypoint"]) for service in services.values()}) == 1
     assert [port["published"] for port in front["ports"]] == [str(plan.port)]
     for name in services:
