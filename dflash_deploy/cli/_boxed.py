@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import msgspec
+
+from dflash_deploy import hardware
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._planning import Wanted, planned, request_for
 from dflash_deploy.cli._running import announce, headline, ready
 from dflash_deploy.cli._serving import Gate, unproven
-from dflash_deploy.container import Container, check_carried, container
+from dflash_deploy.container import Container, check_carried, container, devices
 from dflash_deploy.errors import Interrupted
 from dflash_deploy.launch.container import FOREVER, box_up
 from dflash_deploy.launch.daemon import connected
@@ -22,6 +26,7 @@ from dflash_deploy.launch.signs import Signs, signs
 from dflash_deploy.no_room import check_free
 from dflash_deploy.plan import Plan
 from dflash_deploy.registry import load
+from dflash_deploy.schema import Gpu
 
 
 @dataclass(frozen=True)
@@ -95,13 +100,21 @@ def _prepared(wanted: Wanted) -> Boxing:
     engine = registry.engines[request_for(registry, wanted).engine]
     plan = planned(registry, wanted)
     check_carried(plan)
-    box = container(plan, engine).here
+    box = on_own_cards(container(plan, engine).here, plan, registry.gpus)
     check_not_ours(plan.host, plan.port)
     check_port_free(plan.host, plan.port)
     check_free(plan.hardware, plan.cards_here, plan.memory, plan.engine)
     announce(plan)
     _output.note(headline(plan))
     return Boxing(plan, box, signs(engine, plan.version))
+
+
+def on_own_cards(box: Container, plan: Plan, gpus: Sequence[Gpu]) -> Container:
+    """A card that was only named is one that this process may use: Docker counts them all."""
+    if plan.hardware.origin != "given":
+        return box
+    mine = devices(msgspec.structs.replace(plan, hardware=hardware.probe(gpus)))
+    return replace(box, devices=mine)
 
 
 def _policy(restart: int) -> dict[str, object]:

@@ -16,10 +16,20 @@ def render(box: Container, user: str) -> str:
     return dump({"name": box.name, "services": {box.name: _service(box, user)}})
 
 
-def replicas(box: Container, user: str, count: int, router: Router) -> str:
-    """Servers with cards of their own, and the router, whose port is the one published."""
+def replicas(
+    box: Container, user: str, count: int, router: Router, known: tuple[str, ...] = ()
+) -> str:
+    """Servers with cards of their own, and the router, whose port is the one published.
+
+    `known`: the ids of this machine's cards; without enough of them, the first by number are taken.
+    """
+    ids = known if len(known) >= count * box.gpus else tuple(map(str, range(count * box.gpus)))
     names = [f"{box.name}-{number}" for number in range(count)]
-    servers = {name: _replica(box, user, name, number) for number, name in enumerate(names)}
+    own = [ids[first : first + box.gpus] for first in range(0, count * box.gpus, box.gpus)]
+    servers = {
+        name: _replica(replace(box, devices=cards), user, name)
+        for name, cards in zip(names, own, strict=True)
+    }
     urls = tuple(f"http://{name}:{box.port}" for name in names)
     labels = {**box.labels, "dflash.replicas": str(count)}
     argv = router.argv(urls, box.port, box.health_path, box.start_seconds)
@@ -31,10 +41,8 @@ def replicas(box: Container, user: str, count: int, router: Router) -> str:
     )
 
 
-def _replica(box: Container, user: str, name: str, number: int) -> dict[str, Any]:
-    own = range(number * box.gpus, (number + 1) * box.gpus)
-    cards = replace(box, devices=tuple(map(str, own)))
-    made = {**_service(cards, user), "container_name": name}
+def _replica(box: Container, user: str, name: str) -> dict[str, Any]:
+    made = {**_service(box, user), "container_name": name}
     # it is the router that clients reach, and that `dflash ps` knows
     del made["ports"], made["labels"]
     return made

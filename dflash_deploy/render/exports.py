@@ -104,7 +104,9 @@ def _compose_replicas(plan: Plan, engine: Engine, user: str, count: int) -> Expo
             hint=f"--gpu {plan.hardware.cards[0].name}:{count * box.gpus}, or --replicas"
             f" {there // box.gpus}",
         )
-    return Export(compose.replicas(box, user, count, router()), _compose(plan, engine, user).use)
+    known = tuple(card.uuid for card in plan.hardware.cards if card.uuid)
+    text = compose.replicas(box, user, count, router(), known)
+    return Export(text, _compose(plan, engine, user).use)
 
 
 def _kserve(plan: Plan, engine: Engine, _user: str) -> Export:

@@ -71,6 +71,16 @@ def test_the_last_phase_of_some_lines() -> None:
     assert of("vllm").last_phase(["else"]) is None
 
 
+def test_a_cause_stands_before_what_follows_from_it() -> None:
+    small = "NCCL WARN Error while creating shared memory segment: No space left on device"
+    after = "RuntimeError: NCCL error: unhandled system error"
+
+    for engine in ("vllm", "sglang"):
+        told = of(engine).cause([small, after])
+        assert told is not None
+        assert told[1].id == "shared-memory"
+
+
 def test_a_failure_that_a_release_no_longer_has_is_not_its_cause() -> None:
     line = "ValueError: not compatible with radix cache when using no_buffer"
 

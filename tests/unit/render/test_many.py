@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 
+import msgspec
 import pytest
 import yaml
 
 from dflash_deploy.errors import DoesNotFit, Unsupported, UsageError
+from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.render.command import render
 from dflash_deploy.render.exports import export
 from dflash_deploy.render.router import router
@@ -171,6 +173,15 @@ def test_replicas_in_compose_have_cards_of_their_own(engine, tmp_path):
     assert [port["published"] for port in front["ports"]] == [str(plan.port)]
     for name in services:
         assert f"http://{name}:{plan.port}" in front["entrypoint"]
+
+
+def test_replicas_take_the_cards_that_were_found_by_their_ids():
+    cards = [Card("H100", "hopper", 80, uuid=f"GPU-{number}") for number in (5, 2)]
+    plan = msgspec.structs.replace(
+        planned("qwen3-8b", "vllm", "H100:2"), hardware=Hardware(tuple(cards), "found"),
+    )  # fmt: skip
+    written = text("compose", plan, 2)
+    assert [written.count(f"- GPU-{number}") for number in (5, 2)] == [1, 1]
 
 
 def test_more_replicas_than_there_are_cards_do_not_fit():
