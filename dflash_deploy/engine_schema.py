@@ -50,6 +50,7 @@ Meaning = Literal[
     "acceptance_rate",
     "accepted_per_position",
     "accepted_tokens",
+    "cached_tokens",
     "draft_tokens",
     "drafts",
     "generated_tokens",

@@ -10,7 +10,7 @@ import msgspec
 
 from dflash_deploy.measure.client import PATH, request_body
 from dflash_deploy.measure.connection import connect, refusal, unreachable
-from dflash_deploy.measure.metrics import SpeculationCounters, read_counters, read_gauges
+from dflash_deploy.measure.metrics import SpeculationCounters, last_length, read, read_counters
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.schema import Thinking
 
@@ -92,10 +92,11 @@ def _check_sglang(
         length = counted / drafts if drafts else None
         method = f"the server's report on each of {len(prompts)} requests"
         return Acceptance(length, drafts, tokens, method)
-    gauges = read_gauges(endpoint)
-    if gauges is None:
+    found = read(endpoint)
+    gauge = last_length(found) if found else None
+    if gauge is None:
         return Acceptance(None, None, tokens, "the server publishes no speculation metrics")
-    length = gauges.accept_length or None
+    length = gauge or None
     method = "the server's gauge of its last logging interval, not these requests alone"
     return Acceptance(length, None if length else 0, tokens, method)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from dflash_deploy.measure.metrics import (
     SpeculationCounters,
-    parse_cached_tokens,
-    parse_counters,
-    parse_gauges,
-    read_metrics,
+    counters,
+    last_length,
+    read,
+    total,
 )
 from dflash_deploy.measure.sample import Counted
 from dflash_deploy.plan import Endpoint
@@ -31,13 +31,10 @@ class Reading:
 
 def reading(endpoint: Endpoint) -> Reading:
     """Raises LaunchError if nobody answers; a server without metrics gives an empty one."""
-    text = read_metrics(endpoint)
-    if text is None:
+    found = read(endpoint)
+    if found is None:
         return Reading()
-    gauges = parse_gauges(text)
-    return Reading(
-        parse_counters(text), gauges.accept_length if gauges else None, parse_cached_tokens(text)
-    )
+    return Reading(counters(found), last_length(found), total(found, "cached_tokens"))
 
 
 def counted_since(endpoint: Endpoint, before: Reading) -> Counted:

@@ -1,23 +1,22 @@
-"""What a server says about its speculation: vLLM's counters, SGLang's gauges.
+"""What a server says about its speculation: counters, or a gauge of its last interval.
 
-Names and meaning: vLLM 0.33.0 v1/spec_decode/metrics.py (the embedded server uses the same),
-SGLang 0.5.23 srt/observability/metrics_collector.py.
+What a release calls them stands in the registry, `metrics` of its engine.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 
 import msgspec
+from packaging.version import InvalidVersion
 
 from dflash_deploy.measure.connection import connect, refusal, unreachable
+from dflash_deploy.measure.live import Reading, reading
+from dflash_deploy.metric_names import MetricNames, metric_names
 from dflash_deploy.plan import Endpoint
+from dflash_deploy.registry import load
+from dflash_deploy.schema import EngineName
 
-VLLM = "vllm:spec_decode_num_"
-SGLANG = "sglang:spec_"
-CACHE_HITS = {"vllm:": "prefix_cache_hits_total", "sglang:": "cached_tokens_total"}
-"""The counter of prompt tokens that were found in the prefix cache, by prefix."""
 TIMEOUT = 10.0
 
 
@@ -48,70 +47,61 @@ class SpeculationCounters(msgspec.Struct, frozen=True):
         return 1 + self.accepted / self.drafts if self.drafts > 0 else None
 
 
-class SpeculationGauges(msgspec.Struct, frozen=True):
-    """SGLang's view: of its last logging interval, not since the start."""
-
-    accept_length: float
-    accept_rate: float | None
-    verify_calls: float | None
-    """A real counter, from 0.5.13."""
-
-
-def parse_counters(text: str) -> SpeculationCounters | None:
-    """vLLM's exposition summed over every label; None: the server does not speculate."""
-    totals: dict[str, float] = defaultdict(float)
-    positions: dict[int, float] = defaultdict(float)
-    for name, labels, value in _samples(text, VLLM):
-        if name == "accepted_tokens_per_pos_total":
-            positions[int(labels.get("position", 0))] += value
-        else:
-            totals[name] += value
-    if "drafts_total" not in totals:
+def counters(found: Reading) -> SpeculationCounters | None:
+    """Summed over every label; None: the server does not count them, or does not speculate."""
+    if "drafts" not in found.counters or "accepted_tokens" not in found.counters:
         return None
+    places: dict[int, float] = {}
+    for labels, value in found.counters.get("accepted_per_position", {}).items():
+        place = int(dict(labels).get("position", 0))
+        places[place] = places.get(place, 0.0) + value
     return SpeculationCounters(
-        totals["drafts_total"],
-        totals["draft_tokens_total"],
-        totals["accepted_tokens_total"],
-        tuple(positions[place] for place in range(max(positions, default=-1) + 1)),
+        total(found, "drafts") or 0.0,
+        total(found, "draft_tokens") or 0.0,
+        total(found, "accepted_tokens") or 0.0,
+        tuple(places.get(place, 0.0) for place in range(max(places, default=-1) + 1)),
     )
 
 
-def parse_gauges(text: str) -> SpeculationGauges | None:
-    """SGLang's exposition; ranks and engines that report are averaged, idle ones (0) left out."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for name, _, value in _samples(text, SGLANG):
-        found[name].append(value)
-    if "accept_length" not in found:
+def total(found: Reading, meaning: str) -> float | None:
+    """A counter over all ranks; None: it is not counted."""
+    series = found.counters.get(meaning)
+    return None if series is None else sum(series.values())
+
+
+def last_length(found: Reading) -> float | None:
+    """The acceptance length of the last logging interval: the mean of the ranks that worked.
+
+    None: the server has no such gauge; 0: no rank worked.
+    """
+    values = found.gauges.get("acceptance_length")
+    if values is None:
         return None
-    rates, calls = found["accept_rate"], found["verify_calls_total"]
-    return SpeculationGauges(
-        _mean(found["accept_length"]),
-        _mean(rates) if rates else None,
-        sum(calls) if calls else None,
-    )
+    active = [value for value in values.values() if value > 0]
+    return sum(active) / len(active) if active else 0.0
 
 
-def parse_cached_tokens(text: str) -> float | None:
-    """Prompt tokens taken from the prefix cache since the start; None: it is not counted."""
-    found = [
-        value
-        for prefix, counter in CACHE_HITS.items()
-        for name, _, value in _samples(text, prefix)
-        if name == counter
-    ]
-    return sum(found) if found else None
+def read(endpoint: Endpoint) -> Reading | None:
+    """All that the registry knows of its metrics. None: they are off. Raises LaunchError."""
+    text = read_metrics(endpoint)
+    return None if text is None else reading(text, names_of(endpoint.engine, endpoint.version), 0)
 
 
 def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:
-    """vLLM and the embedded server. None: metrics are off, or it does not speculate."""
-    text = read_metrics(endpoint)
-    return parse_counters(text) if text is not None else None
+    """None: metrics are off, or it does not speculate or count."""
+    found = read(endpoint)
+    return counters(found) if found else None
 
 
-def read_gauges(endpoint: Endpoint) -> SpeculationGauges | None:
-    """SGLang. None: started without --enable-metrics, or it does not speculate."""
-    text = read_metrics(endpoint)
-    return parse_gauges(text) if text is not None else None
+@cache
+def names_of(engine: EngineName, version: str | None) -> MetricNames:
+    """What a release calls what it counts; the newest one where the version says nothing."""
+    known = load(user=False).engines[engine]
+    newest = known.releases[-1].version
+    try:
+        return metric_names(known, version or newest)
+    except InvalidVersion:
+        return metric_names(known, newest)
 
 
 def read_metrics(endpoint: Endpoint, *, timeout: float = TIMEOUT) -> str | None:
@@ -129,17 +119,3 @@ def read_metrics(endpoint: Endpoint, *, timeout: float = TIMEOUT) -> str | None:
     if answer.status_code != httpx.codes.OK:
         raise refusal(endpoint, answer.status_code, answer.content)
     return answer.text
-
-
-def _samples(text: str, prefix: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    from prometheus_client.parser import text_string_to_metric_families
-
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name.startswith(prefix):
-                yield sample.name.removeprefix(prefix), sample.labels, sample.value
-
-
-def _mean(values: list[float]) -> float:
-    active = [value for value in values if value > 0]
-    return sum(active) / len(active) if active else 0.0

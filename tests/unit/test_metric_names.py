@@ -13,7 +13,13 @@ ENGINES = load(user=False).engines
 UNKNOWN = {
     "vllm": {"acceptance_length", "acceptance_rate", "verified_tokens"},
     "sglang": {"accepted_tokens", "accepted_per_position", "draft_tokens"},
-    "transformers": {"acceptance_length", "acceptance_rate", "verified_tokens", "kv_usage"},
+    "transformers": {
+        "acceptance_length",
+        "acceptance_rate",
+        "verified_tokens",
+        "kv_usage",
+        "cached_tokens",
+    },
 }
 
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from dflash_deploy.measure.counting import Reading, counted_since, difference, reading
+from dflash_deploy.measure.live import reading as exposed
 from dflash_deploy.measure.load import Ask, closed_loop, open_loop
-from dflash_deploy.measure.metrics import SpeculationCounters, parse_cached_tokens
+from dflash_deploy.measure.metrics import SpeculationCounters, names_of, total
 from dflash_deploy.plan import Endpoint
 from tests.fakes.plans import TARGET, free_port
 from tests.unit.measure.conftest import Serve
@@ -112,5 +113,6 @@ def test_a_server_that_began_to_count_later_counts_from_nothing() -> None:
 def test_cached_tokens_are_summed_over_ranks() -> None:
     name = "vllm:prefix_cache_hits_total"
     text = f'# TYPE {name} counter\n{name}{{engine="0"}} 3.0\n{name}{{engine="1"}} 4.0\n'
-    assert parse_cached_tokens(text) == 7
-    assert parse_cached_tokens("# TYPE up gauge\nup 1\n") is None
+    names = names_of("vllm", None)
+    assert total(exposed(text, names, 0), "cached_tokens") == 7
+    assert total(exposed("# TYPE up gauge\nup 1\n", names, 0), "cached_tokens") is None

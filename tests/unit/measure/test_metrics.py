@@ -3,14 +3,17 @@ from __future__ import annotations
 import pytest
 
 from dflash_deploy.errors import LaunchError
+from dflash_deploy.measure.live import Reading, reading
 from dflash_deploy.measure.metrics import (
     SpeculationCounters,
-    parse_counters,
-    parse_gauges,
+    counters,
+    last_length,
+    names_of,
+    read,
     read_counters,
-    read_gauges,
 )
 from dflash_deploy.plan import Endpoint
+from dflash_deploy.schema import EngineName
 from tests.unit.measure.conftest import Serve
 
 VLLM = """\
@@ -44,15 +47,19 @@ sglang:spec_verify_calls_total{model_name="m",tp_rank="0"} 12.0
 """
 
 
+def of(text: str, engine: EngineName = "vllm", version: str | None = None) -> Reading:
+    return reading(text, names_of(engine, version), 0)
+
+
 def test_counters_are_summed_over_every_label() -> None:
-    assert parse_counters(VLLM) == SpeculationCounters(40.0, 600.0, 100.0, (35.0, 8.0))
+    assert counters(of(VLLM)) == SpeculationCounters(40.0, 600.0, 100.0, (35.0, 8.0))
 
 
 def test_the_acceptance_length_counts_the_bonus_token() -> None:
-    counters = parse_counters(VLLM)
+    found = counters(of(VLLM))
 
-    assert counters is not None
-    assert counters.acceptance_length == 3.5
+    assert found is not None
+    assert found.acceptance_length == 3.5
     assert SpeculationCounters(0, 0, 0).acceptance_length is None
 
 
@@ -64,33 +71,31 @@ def test_a_difference_of_two_readings() -> None:
 
 
 def test_a_server_without_speculation_has_no_counters() -> None:
-    assert parse_counters("# TYPE vllm:x gauge\nvllm:x 1.0\n") is None
-    assert parse_gauges("") is None
+    assert counters(of("# TYPE vllm:x gauge\nvllm:x 1.0\n")) is None
+    assert last_length(of("", "sglang")) is None
 
 
 def test_gauges_of_idle_ranks_are_left_out() -> None:
-    gauges = parse_gauges(SGLANG)
-
-    assert gauges is not None
-    assert gauges.accept_length == 4.5
-    assert gauges.accept_rate == 0.25
-    assert gauges.verify_calls == 12.0
+    assert last_length(of(SGLANG, "sglang")) == 4.5
+    assert last_length(of(SGLANG.replace("4.5", "0.0"), "sglang")) == 0
+    # it counts cycles, and not the tokens that were accepted in them
+    assert counters(of(SGLANG, "sglang")) is None
 
 
-def test_sglang_before_the_verify_counter() -> None:
-    gauges = parse_gauges("".join(SGLANG.splitlines(keepends=True)[:3]))
-
-    assert gauges is not None
-    assert gauges.verify_calls is None
+def test_names_are_those_of_the_release_and_the_newest_where_it_is_unknown() -> None:
+    assert "drafts" not in names_of("sglang", "0.5.12")
+    newest = names_of("sglang", None)
+    assert "drafts" in newest
+    assert names_of("sglang", "of my own") == newest
 
 
 def test_reading_from_running_servers(serve: Serve) -> None:
-    counters, gauges = read_counters(serve("vllm")), read_gauges(serve("sglang"))
+    found, other = read_counters(serve("vllm")), read(serve("sglang"))
 
-    assert counters is not None
-    assert len(counters.per_position) == 15
-    assert gauges is not None
-    assert gauges.verify_calls == 0
+    assert found is not None
+    assert len(found.per_position) == 15
+    assert other is not None
+    assert last_length(other) == 0
 
 
 def test_metrics_switched_off_are_nothing_and_no_error(serve: Serve) -> None:
