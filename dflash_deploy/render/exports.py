@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dflash_deploy.container import HUB_TOKEN, check_carried, container, folders, inside
+from dflash_deploy.container import HUB_TOKEN, Container, check_carried, container, folders, inside
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import DoesNotFit, Unsupported
 from dflash_deploy.metric_names import metric_names
@@ -59,12 +59,7 @@ def check_form(form: str, plan: Plan, replicas: int) -> None:
     if replicas > 1 and form not in REPLICATED:
         raise Unsupported(
             f"--format {form} is of one server: replicas stand behind a router",
-            hint="--format k8s or compose",
-        )
-    if replicas > 1 and plan.nodes:
-        raise Unsupported(
-            "replicas of a server over several nodes are not written down yet",
-            hint="one --format k8s for each, and a router of your own",
+            hint="--format k8s" + ("" if plan.nodes else " or compose"),
         )
 
 
@@ -84,15 +79,24 @@ def _k8s(plan: Plan, engine: Engine, _user: str) -> Export:
     box = container(plan, engine)
     if plan.nodes is None:
         return Export(k8s.render(plan, box), _kubectl(plan))
+    return Export(k8s_many.over_nodes(plan, box, *_pods(plan, box)), _kubectl(plan))
+
+
+def _pods(plan: Plan, box: Container) -> tuple[Container, Container]:
+    """Of a plan over several nodes: the first one's container, and the others'."""
     leader, follower = (
         replace(box, argv=inside(plan.of_node(k8s_many.WORKER, k8s_many.LEADER, first=first)))
         for first in (True, False)
     )
-    return Export(k8s_many.over_nodes(plan, box, leader, follower), _kubectl(plan))
+    return leader, follower
 
 
 def _k8s_replicas(plan: Plan, engine: Engine, _user: str, count: int) -> Export:
-    text = k8s_many.replicas(plan, container(plan, engine), count, router())
+    box = container(plan, engine)
+    if plan.nodes:
+        text = k8s_many.groups(plan, box, *_pods(plan, box), count, router())
+    else:
+        text = k8s_many.replicas(plan, box, count, router())
     return Export(text, _kubectl(plan))
 
 

@@ -36,6 +36,21 @@ def over_nodes(plan: Plan, box: Container, leader: Container, follower: Containe
     return dump(claim(plan, box, SHARED), _group(plan, leader, follower), _leader_service(box))
 
 
+def groups(
+    plan: Plan, box: Container, leader: Container, follower: Container, count: int, router: Router
+) -> str:
+    """Replicas over nodes: so many such groups, and the router that knows the first pod of each."""
+    box.check_elsewhere()
+    name = _group_name(box)
+    urls = tuple(f"http://{name}-{i}.{name}:{box.port}" for i in range(count))
+    return dump(
+        claim(plan, box, SHARED),
+        _group(plan, leader, follower, count),
+        _router(box, router, router.argv(urls, box.port, box.health_path, box.start_seconds)),
+        _router_service(box),
+    )
+
+
 def _set(plan: Plan, box: Container, count: int, hosts: str) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
@@ -120,7 +135,14 @@ def _router_service(box: Container) -> dict[str, Any]:
     }
 
 
-def _group(plan: Plan, leader: Container, follower: Container) -> dict[str, Any]:
+def _group_name(box: Container) -> str:
+    """Not the name that clients use: the controller makes a headless service of this one, unless
+    there is one already, for the pods to find each other.
+    """
+    return f"{box.name}-nodes"
+
+
+def _group(plan: Plan, leader: Container, follower: Container, count: int = 1) -> dict[str, Any]:
     first, others = pod(plan, leader), pod(plan, follower)
     first["containers"][0]["command"] = [_filled(word) for word in leader.argv]
     (worker,) = others["containers"]
@@ -131,9 +153,13 @@ def _group(plan: Plan, leader: Container, follower: Container) -> dict[str, Any]
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
-        "metadata": {**metadata(leader), "annotations": leader.labels},
+        "metadata": {
+            **metadata(leader),
+            "name": _group_name(leader),
+            "annotations": leader.labels,
+        },
         "spec": {
-            "replicas": 1,
+            "replicas": count,
             "leaderWorkerTemplate": {
                 "size": plan.nodes.count if plan.nodes else 1,
                 "restartPolicy": "RecreateGroupOnPodRestart",

@@ -109,11 +109,38 @@ def test_a_leader_worker_set_has_a_pod_a_node(engine, tmp_path):
         wanted[wanted.index("--host") + 1] = "0.0.0.0"
         assert [word.replace("$$", "$") for word in said] == wanted
         assert ("readinessProbe" in server) == (rank == 0)
+    # the controller's own headless service bears the set's name, unless there is one already
+    assert service["metadata"]["name"] != group["metadata"]["name"]
     leader = template["leaderTemplate"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= leader.items()
     # its pods are what a Deployment of the same templates would be
     pods = [_deployment(group, template[role]) for role in ("leaderTemplate", "workerTemplate")]
     assert _valid([claim, service, *pods], tmp_path)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_replicas_over_nodes_are_groups_whose_first_pods_the_router_knows(engine, tmp_path):
+    plan = over_two(engine)
+    claim, group, front, service = objects(text("k8s", plan, 3))
+    (alone,) = [one for one in objects(text("k8s", plan)) if one["kind"] == group["kind"]]
+    assert group["spec"].pop("replicas") == 3
+    assert alone["spec"].pop("replicas") == 1
+    assert group == alone
+    (box,) = front["spec"]["template"]["spec"]["containers"]
+    name = group["metadata"]["name"]
+    for number in range(3):
+        assert f"http://{name}-{number}.{name}:{plan.port}" in box["command"]
+    pods = front["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= pods.items()
+    assert service["metadata"]["name"] != name
+    assert _valid([claim, front, service], tmp_path)
+
+
+@pytest.mark.parametrize("form", ["slurm", "compose"])
+def test_replicas_over_nodes_in_another_form_are_refused(form):
+    with pytest.raises(Unsupported) as caught:
+        text(form, over_two("vllm"), 2)
+    assert "--format k8s" in caught.value.hint
 
 
 @pytest.mark.parametrize("form", ["docker", "compose", "systemd", "vllm-config"])
