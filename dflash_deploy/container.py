@@ -137,7 +137,13 @@ def image_for(plan: Plan, engine: Engine) -> str:
             f" need {built[0].cuda}",
             hint="a newer driver, or an older --engine-version",
         )
-    return chosen.reference.format(version=version.public)
+    return pinned(chosen, version)
+
+
+def pinned(image: Image, version: Version) -> str:
+    """Its tag, and the digest of it where that is known: what is pulled is then what was seen."""
+    digests = [pin.digest for pin in image.pins if Version(pin.version) == version]
+    return "@".join([image.reference.format(version=version.public), *digests[:1]])
 
 
 def _of(image: Image, version: Version) -> bool:

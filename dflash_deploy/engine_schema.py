@@ -6,7 +6,9 @@ say by comparing values is one of the named checks, which `checks.py` computes.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from dflash_deploy.schema import Architecture, Kind, KvDtype, Positive, Struct
 
@@ -183,12 +185,21 @@ class DeadSwitch(Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Pin(Struct, frozen=True, kw_only=True):
+    """What the tag of a release was seen to name: a tag may be moved, a digest is the content."""
+
+    version: str
+    digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
 class Image(Struct, frozen=True, kw_only=True):
     """The engine's own container images; `{version}` stands for the release."""
 
     reference: str
     versions: str | None = None
     cuda: str | None = None
+    pins: list[Pin] = []
+    """The releases whose digest is known; the others go by their tag."""
     source: str
 
 

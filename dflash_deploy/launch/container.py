@@ -276,7 +276,7 @@ def pull(client: docker.DockerClient, image: str, say: Callable[[str], None]) ->
     """Fetch an image that is not there, layer by layer, and say how far it is."""
     if _has(client, image):
         return
-    name, _, tag = image.rpartition(":")
+    name, tag = named(image)
     layers: dict[str, tuple[int, int]] = {}
     for event in client.api.pull(name, tag=tag, stream=True, decode=True):
         if "error" in event:
@@ -286,6 +286,13 @@ def pull(client: docker.DockerClient, image: str, say: Callable[[str], None]) ->
             layers[event["id"]] = (seen["current"], seen["total"])
         say(_progress(image, layers))
     say("")
+
+
+def named(image: str) -> tuple[str, str]:
+    """The repository, and the digest or else the tag, as the daemon is asked for them."""
+    tagged, _, digest = image.partition("@")
+    name, _, tag = tagged.rpartition(":")
+    return name, digest or tag
 
 
 def _has(client: docker.DockerClient, image: str) -> bool:

@@ -9,8 +9,11 @@ import pytest
 
 from dflash_deploy.container import HOME, HUB, container, folders, published
 from dflash_deploy.doctor.caches import PLACES, where
+from dflash_deploy.engine_schema import Pin
 from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.hardware import Card, Hardware
+from dflash_deploy.launch.container import named
+from dflash_deploy.render.exports import export
 from dflash_deploy.service import UNKNOWN, cards, service_name, start_seconds
 from tests.unit.render.exported import REGISTRY, kubernetes, planned, text
 
@@ -37,6 +40,43 @@ def test_a_driver_too_old_for_every_image_is_refused():
     with pytest.raises(Unsupported, match=r"CUDA 12\.4") as refused:
         box(msgspec.structs.replace(plan, hardware=Hardware(cuda="12.4")))
     assert "--engine-version" in refused.value.hint
+
+
+DIGEST = f"sha256:{'0a' * 32}"
+
+
+def pinned_engine():
+    image = REGISTRY.engines["vllm"].images[0]
+    pin = Pin(version="0.33.0", digest=DIGEST)
+    return msgspec.structs.replace(
+        REGISTRY.engines["vllm"], images=[msgspec.structs.replace(image, pins=[pin])]
+    )
+
+
+def test_a_digest_that_is_known_stands_behind_the_tag():
+    image = f"vllm/vllm-openai:v0.33.0@{DIGEST}"
+    older = planned("gpt-oss-20b", "vllm", "H100", engine_version="0.30.0")
+
+    assert container(VLLM, pinned_engine()).image == image
+    assert named(image) == ("vllm/vllm-openai", DIGEST)
+    assert image in export("compose", VLLM, pinned_engine(), "0:0").text
+    assert container(older, pinned_engine()).image == "vllm/vllm-openai:v0.30.0"
+    assert named("host:5000/a/b:v1") == ("host:5000/a/b", "v1")
+
+
+@pytest.mark.parametrize("digest", ["sha256:0a", DIGEST.upper(), DIGEST + "0", DIGEST[7:]])
+def test_a_digest_is_one_in_full(digest):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"version": "0.33.0", "digest": digest}, Pin)
+
+
+def test_what_is_pinned_is_a_release_once():
+    for engine in REGISTRY.engines.values():
+        known = [release.version for release in engine.releases]
+        for image in engine.images:
+            versions = [pin.version for pin in image.pins]
+            assert len(set(versions)) == len(versions)
+            assert set(versions) <= set(known)
 
 
 def test_no_image_of_a_nightly():
