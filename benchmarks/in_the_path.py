@@ -4,7 +4,8 @@
 
 The command line is not in the path of a request, so both must answer alike: a stand-in engine
 (tests/fakes: threads, real HTTP) runs twice, once below `dflash serve --detach` and once alone with
-the argv of `dflash plan`. Rounds alternate; the figure is the ratio of the medians of latency.
+the argv of `dflash plan`. Rounds alternate; the figure is the ratio of the medians of latency. The
+last line is the one for docs/servers.md.
 """
 
 import argparse
@@ -95,7 +96,7 @@ def main():
             seen = asyncio.run(rounds(urls, options))
         finally:
             alone.kill()
-            dflash(env, "stop", "--all")
+            dflash(env, "stop", f"{MODEL}-{ports[0]}")
     report(seen, options)
 
 
@@ -117,7 +118,15 @@ def report(seen, options):
     for name, values in seen.items():
         low, high = 1000 * min(values), 1000 * max(values)
         print(f"{name:>9} {1000 * medians[name]:7.1f}   ({low:.1f} to {high:.1f})")
-    print(f"    ratio {medians['launched'] / medians['alone']:7.3f}")
+    ratio = medians["launched"] / medians["alone"]
+    print(f"    ratio {ratio:7.3f}\n")
+    print(
+        f"- Not in the path of a request: {options.clients} clients at once wait"
+        f" {1000 * medians['launched']:.0f} ms below `dflash serve` and"
+        f" {1000 * medians['alone']:.0f} ms without it, ratio **{ratio:.2f}** (stand-in engine,"
+        f" {os.cpu_count()} cores, {options.rounds} rounds, {time.strftime('%Y-%m-%d')},"
+        " `benchmarks/in_the_path.py`)."
+    )
 
 
 if __name__ == "__main__":
