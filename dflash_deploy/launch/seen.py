@@ -27,6 +27,8 @@ WINDOW = 10.0
 PATIENCE = 2.0
 """Seconds a server gets to say its numbers."""
 AT_ONCE = 16
+ENOUGH = 10
+"""Cycles before counters speak against a draft: a short answer is soon unlucky."""
 PROVING = "proving the draft"
 """It answers, and who started it is about to ask whether it speculates."""
 
@@ -72,7 +74,7 @@ def _glance(engines: Mapping[str, Engine], record: Server, patience: float) -> S
     found = None if record.ended else _read(engine, record)
     counted = numbers(found) if found else Numbers()
     words = condition(engine, record, patience)
-    return _judged(record, words, counted, counted.acceptance_length)
+    return _judged(record, words, counted, counted)
 
 
 class Watch:
@@ -97,14 +99,14 @@ class Watch:
             kept.state, kept.asked = condition(engine, record), now
         if found is None:
             kept.readings.clear()
-            return _judged(record, kept.state, Numbers(), None)
+            return _judged(record, kept.state, Numbers(), Numbers())
         while len(kept.readings) > 1 and found.at - kept.readings[1].at >= WINDOW:
             kept.readings.popleft()
         kept.readings.append(found)
         counted = numbers(found, kept.readings[0])
         # one that is idle was seen to speculate before
-        length = counted.acceptance_length or numbers(found).acceptance_length
-        return _judged(record, kept.state, counted, length)
+        telling = counted if counted.acceptance_length else numbers(found)
+        return _judged(record, kept.state, counted, telling)
 
 
 def _read(engine: Engine, record: Server) -> Reading | None:
@@ -117,14 +119,16 @@ def _read(engine: Engine, record: Server) -> Reading | None:
         return None
 
 
-def _judged(record: Server, words: str, counted: Numbers, length: float | None) -> Seen:
-    """A server whose draft does nothing is healthy in every other way."""
+def _judged(record: Server, words: str, counted: Numbers, telling: Numbers) -> Seen:
+    """A server whose draft does nothing is healthy in every other way: `telling` shows it."""
     if words != READY:
         return Seen(record, words, counted)
     if not record.ready and record.speculation is None:
         return Seen(record, PROVING, counted)
     found = record.speculation or UNPROVEN
+    length, few = telling.acceptance_length, (telling.cycles or ENOUGH) < ENOUGH
     if length is not None:
-        found = state_of(length, record.expected_length)
+        counts = state_of(length, record.expected_length)
+        found = found if few and counts != "fine" else counts
     quiet = found in ("fine", UNCHECKED)
     return Seen(record, READY if quiet else f"{READY}, speculation {found}", counted, found)

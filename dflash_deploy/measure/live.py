@@ -34,6 +34,8 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
     acceptance_length: float | None = None
     """Tokens a draft-verify cycle yields, bonus included."""
+    cycles: int | None = None
+    """Draft-verify cycles that were counted; None where only a gauge tells."""
     acceptance_by_position: tuple[float, ...] = ()
     """The share of cycles that took the draft's first token, its second, and so on."""
     tokens_per_second: float | None = None
@@ -86,6 +88,7 @@ def numbers(after: Reading, before: Reading | None = None) -> Numbers:
     generated = counted.total("generated_tokens")
     return Numbers(
         acceptance_length=_acceptance_length(counted),
+        cycles=round(drafts) if (drafts := counted.total("drafts")) else None,
         acceptance_by_position=_by_position(counted),
         tokens_per_second=generated / passed if generated is not None and passed > 0 else None,
         ttft_seconds=_ratio(counted.total("ttft sum"), counted.total("ttft count")),

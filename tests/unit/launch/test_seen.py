@@ -124,6 +124,18 @@ def test_a_draft_that_does_little_shows_in_the_state(
 
 
 @pytest.mark.parametrize(
+    ("drafts", "accepted", "words"),
+    [(9, 0, "unproven"), (10, 0, "collapsed"), (9, 20, "fine")],
+)
+def test_a_few_unlucky_cycles_say_nothing_against_a_draft(
+    server: Server, drafts: int, accepted: int, words: str
+) -> None:
+    server.drafts, server.accepted = drafts, accepted
+
+    assert glance(ENGINES, [box()])[0].speculation == words
+
+
+@pytest.mark.parametrize(
     ("found", "words"),
     [("inactive", "ready, speculation inactive"), ("unchecked", "ready"), ("fine", "ready")],
 )
