@@ -103,7 +103,9 @@ def main():
         ids = answer(asked["ids"], asked["tokens"])
         if options.device != "cpu":
             torch.cuda.synchronize()
-        print(json.dumps({"ids": ids, "seconds": time.perf_counter() - start}), file=said, flush=True)
+        print(
+            json.dumps({"ids": ids, "seconds": time.perf_counter() - start}), file=said, flush=True
+        )
 
 
 if __name__ == "__main__":

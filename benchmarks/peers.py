@@ -5,9 +5,9 @@
 
 The engines: this one with its draft and plainly, `transformers.generate`, its prompt lookup (n-gram
 assistance), and z-lab's loop. Each has a process of its own, and they take turns on every prompt,
-so that a busy machine slows all of them alike. The prompts are the project's own workload; `--limit`
-is for each of its categories. A ratio is the median over prompts of speed against speed; "equal"
-counts answers that are token for token those of `transformers.generate`.
+so that a busy machine slows all of them alike. The prompts are the project's own workload;
+`--limit` is for each of its categories. A ratio is the median over prompts of speed against
+speed; "equal" counts answers that are token for token those of `transformers.generate`.
 """
 
 import argparse
@@ -62,8 +62,11 @@ def asked(options):
     for prompt in prompts:
         taken[prompt.category] += 1
         if options.limit is None or taken[prompt.category] <= options.limit:
-            yield prompt.category, tokenizer.apply_chat_template(
-                prompt.messages, add_generation_prompt=True, return_dict=False
+            yield (
+                prompt.category,
+                tokenizer.apply_chat_template(
+                    prompt.messages, add_generation_prompt=True, return_dict=False
+                ),
             )
 
 
