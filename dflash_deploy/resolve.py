@@ -128,7 +128,7 @@ def at_commit(pinned: Pinned, said: tuple[str, ...] | None) -> Pinned:
 
 
 def alike(registry: Registry, hardware: Hardware) -> frozenset[str] | None:
-    """The cards of the same architecture: what went wrong on others says nothing of these."""
+    """The cards of the same architecture: what does not start on others says nothing of these."""
     if hardware.architecture is None:
         return None
     return frozenset(g.id for g in registry.gpus if g.architecture == hardware.architecture)
@@ -195,6 +195,11 @@ def terms(
         yield (
             f"{entry.name} with {weights.name} weights on {request.engine} is untested:"
             f" {_unproven(entry, draft, request)}"
+        )
+    if seen == "degraded":
+        yield (
+            f"{entry.name} on {request.engine} is degraded: it was seen to gain less than published"
+            f" (dflash show {entry.name})"
         )
     for name, licensed in ((entry.id, entry.target), (draft.id, draft)):
         if licensed.gated:

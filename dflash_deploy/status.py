@@ -9,7 +9,6 @@ from dflash_deploy.registry import Entry
 from dflash_deploy.schema import Draft, EngineName, Evidence, Measurement, Recipe, Status
 
 _WORST_FIRST: tuple[Status, ...] = ("unsupported", "degraded", "verified", "published")
-_GOOD = ("verified", "published")
 
 
 def status(
@@ -18,17 +17,19 @@ def status(
     weights: str | None = None,
     cards: frozenset[str] | None = None,
 ) -> Status:
-    """The worst outcome that was seen; where nothing was, `untested`.
+    """The worst outcome that was seen; where nothing was, `untested`. Every command asks here.
 
-    `weights` leaves out what was seen with others; None asks for any. `cards`: those like the
-    user's; a failure on another architecture says nothing of them, a success still does.
+    `weights`: what was seen with others is left out; None: the entry's first, which a plan takes.
+    `cards`: those like the user's. An engine that could not start on another architecture says
+    nothing of them; a draft that was accepted less does, as does a success.
     Own eyes come before a card: of `verified` and `published` the first is kept.
     """
+    served = weights or _first_weights(entry)
     seen = {
         evidence.outcome
-        for evidence in evidence_for(entry, recipe, weights)
+        for evidence in evidence_for(entry, recipe, served)
         if cards is None or evidence.gpu is None
-        or evidence.outcome in _GOOD or evidence.gpu in cards
+        or evidence.outcome != "unsupported" or evidence.gpu in cards
     }  # fmt: skip
     return next((outcome for outcome in _WORST_FIRST if outcome in seen), "untested")
 
@@ -51,6 +52,11 @@ def evidence_for(entry: Entry, recipe: Recipe, weights: str | None = None) -> li
         and _in_range(evidence.version, recipe.when.version)
         and not _below_floor(entry, evidence.engine, evidence.version)
     ]
+
+
+def _first_weights(entry: Entry) -> str | None:
+    target = entry.model.target
+    return target.weights[0].name if target and target.weights else None
 
 
 def _draft(entry: Entry, draft_id: str | None) -> str | None:

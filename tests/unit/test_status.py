@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from msgspec.structs import replace
 
-from dflash_deploy import registry
+from dflash_deploy import hardware, registry
+from dflash_deploy.errors import DFlashError
 from dflash_deploy.registry import Entry
+from dflash_deploy.request import Request
+from dflash_deploy.resolve import resolve
 from dflash_deploy.schema import Evidence, Floor, Outcome, Recipe, When
 from dflash_deploy.status import status
+from dflash_deploy.summary import engine_statuses
 
 ENTRY = registry.load(user=False).entries["Qwen/Qwen3-8B"]
 RECIPE = Recipe(name="r", when=When(engine="vllm"), why="w", source="s")
@@ -76,3 +82,35 @@ def test_what_cannot_be_compared_is_not_hidden() -> None:
 def test_a_recipe_for_any_engine_counts_all() -> None:
     anywhere = replace(RECIPE, when=When())
     assert status(entry(seen("verified"), seen("degraded", engine="sglang", version="0.5.20")), anywhere) == "degraded"  # fmt: skip
+
+
+def test_a_draft_that_was_accepted_less_is_degraded_on_every_card() -> None:
+    far = frozenset({"H100", "H200"})
+    less, never = (
+        entry(seen(outcome, gpu="RTX-PRO-6000")) for outcome in ("degraded", "unsupported")
+    )
+    assert status(less, RECIPE, cards=far) == status(less, RECIPE) == "degraded"
+    assert status(never, RECIPE, cards=far) == "untested"
+    assert status(never, RECIPE, cards=far | {"RTX-PRO-6000"}) == "unsupported"
+
+
+def test_the_weights_that_a_plan_takes_are_meant_where_none_are_named() -> None:
+    first = ENTRY.target.weights[0].name
+    other = entry(seen("degraded", weights="other"), seen("verified", weights=first))
+    assert status(other, RECIPE) == status(other, RECIPE, first) == "verified"
+    assert status(other, RECIPE, "other") == "degraded"
+
+
+@pytest.mark.parametrize("gpu", ["H100:8", "RTX-PRO-6000:8", None])
+def test_a_plan_has_the_status_that_list_and_show_have(gpu: str | None) -> None:
+    known = registry.load(user=False)
+    cards = hardware.parse(gpu, known.gpus) if gpu else hardware.Hardware()
+    seen = {}
+    for each in known.entries.values():
+        for name in engine_statuses(each):
+            with contextlib.suppress(DFlashError):
+                made = resolve(known, Request(model=each.id, engine=name), cards)
+                seen[each.name, name] = made.status
+                assert made.status == status(each, made.recipe), each.id
+    assert len(seen) > 30
+    assert seen.get(("gemma-4-12b", "vllm")) == "degraded"
