@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, Unsupported, UsageError
+from dflash_deploy.flag_tables import json_object
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.reach import as_release, within
 from dflash_deploy.registry import Entry
@@ -118,7 +119,7 @@ def choose_thinking(
     modes = entry.target.thinking
     if modes is None:
         return None, None
-    if "template_defaults" in words:
+    if modes.template_key in json_object("".join(words.get("template_defaults", ()))):
         said = said_thinking(entry.target, words)
         return said, Choice("thinking", str(said), "said after `--`")
     if draft.thinking is None:

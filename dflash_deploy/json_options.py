@@ -32,11 +32,27 @@ def dotted_path(item: Given) -> list[str]:
 
 
 def together(given: Iterable[Given]) -> dict[str, Any]:
-    """All that options of one name say. A whole object replaces what stood before it."""
+    """All that options of one name say: the last object, and over it each key after a dot."""
     found: dict[str, Any] = {}
-    for item in given:
+    for item in sorted(given, key=lambda item: bool(dotted_path(item))):
         found = _merged(found, keys(item)) if dotted_path(item) else keys(item)
     return found
+
+
+def in_one(given: Iterable[Given]) -> list[tuple[str, ...]]:
+    """The words of each option, an object and keys of it after a dot made one object.
+
+    vLLM would drop the object, wherever it stands (0.20.0 to 0.33.0 utils/argparse_utils.py).
+    """
+    items = list(given)
+    dotted = {item.flag for item in items if item.flag and dotted_path(item)}
+    whole = {item.flag for item in items if item.words and not dotted_path(item)}
+    mixed = dict.fromkeys(item.flag for item in items if item.flag in dotted & whole)
+    kept = [item.raw for item in items if item.flag not in mixed]
+    for flag in mixed:
+        said = together(item for item in items if item.flag == flag)
+        kept.append((str(flag), json.dumps(said)))
+    return kept
 
 
 def text(value: object) -> str:

@@ -15,6 +15,7 @@ from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
 from dflash_deploy.schema import Draft, EngineName, KvDtype, Recipe, Weights
+from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import Situation, flag_for
 from dflash_deploy.validate import COMMIT, problems
 
@@ -26,6 +27,7 @@ CODE_FROM_ELSEWHERE = frozenset(
 SECRETS = {
     "--api-key": "export DFLASH_API_KEY=...", "--admin-api-key": "export DFLASH_API_KEY=...",
     "--hf-token": "export HF_TOKEN=...",
+    "--ssl-keyfile-password": "use a key file that only you can read",
 }  # fmt: skip
 OWN_OPTIONS = {
     "host": "--host",
@@ -126,6 +128,11 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
                 "a key on a command line is there for everybody to see",
                 hint=f"{SECRETS[item.flag]}, without {item.flag}",
             )
+        if name := secret_key(item):
+            raise UsageError(
+                f"`{name}` of {item.flag} is a secret, and on a command line for everybody to see",
+                hint=_in_a_file(request, item.flag),
+            )
         for option in _options(item):
             setting = meanings.get(option, option)
             own = None if setting == "draft_revision" and not draft.revision else (
@@ -152,6 +159,14 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
                 f"{item.as_written} {' '.join(item.words)}: not among its choices",
                 hint=f"one of {', '.join(item.choices)}",
             )
+
+
+def _in_a_file(request: Request, flag: str) -> str:
+    """The engines read options from a file too, which others need not be able to read."""
+    if request.engine == "transformers":
+        return f"leave {flag} out"
+    form = f"dflash plan {request.model} --engine {request.engine} --format {request.engine}-config"
+    return f"{form}: a file to add {flag} to, which nobody else may read"
 
 
 def _known_here(table: FlagTable, version: Version, option: str) -> bool:

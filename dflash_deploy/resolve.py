@@ -78,7 +78,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         concurrency=room.concurrency, context=room.context, tensor_parallel=room.tensor_parallel,
         memory_fraction=room.memory_fraction, fit=room.fit, thinking=need.thinking,
         parsers=find_parsers(entry, request.engine),
-        said=frozenset(need.words.keys() - {"speculation"}),  # its keys are put into one object
+        said=frozenset(need.words.keys() - {"speculation", "template_defaults"}),  # made one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
         choices=(*need.choices, *rooms),
         notes=tuple(item.message for item in found if item.severity == "note"),

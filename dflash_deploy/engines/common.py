@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from dflash_deploy.engines.spelling import Setting, setting, switch
 from dflash_deploy.flag_tables import Given, flag_table, parse
-from dflash_deploy.json_options import together
+from dflash_deploy.json_options import in_one, together
 from dflash_deploy.request import RANK, Choice, Resolution
 from dflash_deploy.resources import registry_root
+from dflash_deploy.situation import flag_for
 
 
 def why(resolution: Resolution, name: str) -> tuple[str, str | None]:
@@ -95,12 +96,17 @@ def kv_dtype(resolution: Resolution, spellings: dict[str, str]) -> Iterator[Sett
 
 
 def thinking(resolution: Resolution) -> Iterator[Setting]:
-    """The server's default mode; a request's own `chat_template_kwargs` win over it."""
+    """The server's default mode, beside what was said after `--` for the chat template.
+
+    A request's own `chat_template_kwargs` win over both.
+    """
     modes = resolution.entry.target.thinking
     if modes is None or modes.template_key is None or resolution.draft.thinking is None:
         return
-    kwargs = json.dumps({modes.template_key: resolution.draft.thinking == "on"})
-    yield setting("template_defaults", kwargs, *why(resolution, "thinking"))
+    flag = template_flag(resolution)
+    said = said_of(resolution, flag) if flag else {}
+    kwargs = {modes.template_key: resolution.draft.thinking == "on"} | said
+    yield setting("template_defaults", json.dumps(kwargs), *why(resolution, "thinking"))
 
 
 def remote_code(resolution: Resolution) -> Iterator[Setting]:
@@ -122,11 +128,15 @@ def said_of(resolution: Resolution, option: str) -> dict[str, object]:
     return together(item for item in given(resolution) if item.flag == option)
 
 
-def further(resolution: Resolution, but: str) -> Iterator[str]:
-    """The words after `--`, without those of one option."""
-    for item in given(resolution):
-        if item.flag != but:
-            yield from item.raw
+def further(resolution: Resolution, but: str | None = None) -> Iterator[str]:
+    """The words after `--`, without those of options whose objects the plan writes itself."""
+    own = {but} | ({template_flag(resolution)} if any(thinking(resolution)) else set())
+    for words in in_one(item for item in given(resolution) if item.flag not in own):
+        yield from words
+
+
+def template_flag(resolution: Resolution) -> str | None:
+    return flag_for(resolution.engine, "template_defaults", resolution.version)
 
 
 def given(resolution: Resolution) -> list[Given]:

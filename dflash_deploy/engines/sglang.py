@@ -24,7 +24,7 @@ def command(resolution: Resolution) -> Command:
         | common.variables(resolution),
         env_why=({LONGER_CONTEXT: why} if longer else {}) | common.variable_reasons(resolution),
         warnings=(*unsaid_thinking(resolution), *unsaid_key(resolution)),
-        further=(*resolution.recipe.flags, *resolution.request.engine_args),
+        further=(*resolution.recipe.flags, *common.further(resolution)),
         node=tuple(common.node(resolution, f"{HEAD}:{RENDEZVOUS}")),
     )
 

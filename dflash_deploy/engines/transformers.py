@@ -21,7 +21,7 @@ def command(resolution: Resolution) -> Command:
         env_why=dict.fromkeys(HUGE_PAGES, "weights in huge pages are read faster"),
         secret_env="DFLASH_API_KEY",  # noqa: S106 - a name, not a key
         warnings=tuple(_ignored(resolution)),
-        further=(*resolution.recipe.flags, *resolution.request.engine_args),
+        further=(*resolution.recipe.flags, *common.further(resolution)),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from dflash_deploy.explain.secret import shown
 from dflash_deploy.flag_tables import Given
+from dflash_deploy.secret_keys import secret_key
 
 Verdict = Literal["fine", "stale", "wrong", "missing", "unneeded", "note"]
 
@@ -29,4 +30,6 @@ def as_part(given: Given) -> str:
     """An option with its words."""
     if given.flag is None:
         return given.as_written
-    return " ".join((given.as_written.partition("=")[0], *given.words))
+    option = given.as_written.partition("=")[0]
+    words = ("...",) if "." in option and secret_key(given) else given.words
+    return " ".join((option, *words))

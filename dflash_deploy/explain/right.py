@@ -23,6 +23,7 @@ from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
 from dflash_deploy.request import Request
 from dflash_deploy.schema import EngineName
+from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import flag_for
 
 API_KEY_ENV = "DFLASH_API_KEY"
@@ -184,7 +185,11 @@ def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
 
 
 def _is_right(given: Given) -> bool:
-    return not given.choices and all(map(may_be_repeated, (given.as_written, *given.words)))
+    return (
+        not given.choices
+        and not secret_key(given)
+        and all(map(may_be_repeated, (given.as_written, *given.words)))
+    )
 
 
 def _written(given: Given) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dflash_deploy.secret_keys import without_secrets
+
 _OPTION = re.compile(
     r"(?:^|-)(?:api-?key|secret|password|passwd|(?:api|hf|auth|access|bearer)-token)$|^--token$"
 )
@@ -25,7 +27,7 @@ def is_secret_variable(name: str) -> bool:
 
 def shown(text: str) -> str:
     """A piece of somebody's command, fit for a terminal: one line, no key, no control character."""
-    masked = _LOGIN.sub("...@", _KEY.sub("...", text))
+    masked = _LOGIN.sub("...@", _KEY.sub("...", without_secrets(text)))
     plain = "".join(c if c.isprintable() else " " if c in "\n\t" else "?" for c in masked)
     return plain if len(plain) <= _LONGEST else plain[:_LONGEST] + "..."
 
@@ -33,4 +35,9 @@ def shown(text: str) -> str:
 def may_be_repeated(word: str) -> bool:
     """Whether a word can stand in the right command as it is."""
     legible = all(c.isprintable() or c in "\n\t" for c in word)
-    return legible and not _KEY.search(word) and not _LOGIN.search(word)
+    return (
+        legible
+        and without_secrets(word) == word
+        and not _KEY.search(word)
+        and not _LOGIN.search(word)
+    )

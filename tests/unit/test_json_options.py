@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from dflash_deploy.flag_tables import parse, tables
-from dflash_deploy.json_options import dotted_path, keys, text, together
+from dflash_deploy.json_options import dotted_path, in_one, keys, text, together
 
 NEWEST = tables("vllm")[-1]
 
@@ -29,10 +31,20 @@ def test_keys(words, said) -> None:
     assert keys(item) == said
 
 
-def test_dotted_keys_stand_together_and_an_object_replaces_what_was_before() -> None:
+def test_keys_after_dots_stand_together_over_the_last_object_wherever_it_is() -> None:
     dotted = parse(NEWEST, ["--hf-overrides.rope.type", "yarn", "--hf-overrides.rope.factor", "4"])
-    assert together(dotted) == {"rope": {"type": "yarn", "factor": 4}}
-    assert together([*dotted, *parse(NEWEST, ["--hf-overrides", '{"a": 1}'])]) == {"a": 1}
+    rope = {"rope": {"type": "yarn", "factor": 4}}
+    assert together(dotted) == rope
+    objects = parse(NEWEST, ["--hf-overrides", '{"b": 2}', "--hf-overrides", '{"a": 1}'])
+    assert together([*dotted, *objects]) == together([*objects, *dotted]) == {"a": 1, **rope}
+
+
+def test_an_object_and_keys_after_dots_become_one_option() -> None:
+    words = ["--hf-overrides.b", "2", "--seed", "7", "--hf-overrides", '{"a": 1}', "--kv-cache-dtype=fp8",
+             "-cc.mode", "3"]  # fmt: skip
+    (*kept, last) = in_one(parse(NEWEST, words))
+    assert kept == [("--seed", "7"), ("--kv-cache-dtype=fp8",), ("-cc.mode", "3")]
+    assert (last[0], json.loads(last[1])) == ("--hf-overrides", {"a": 1, "b": 2})
 
 
 def test_a_path_is_of_the_name_alone() -> None:

@@ -53,6 +53,11 @@ def test_what_cannot_stand_in_a_command(word: str) -> None:
         "export VLLM_API_KEY={0}\nvllm serve Qwen/Qwen3-8B",
         "vllm serve Qwen/Qwen3-8B --otlp-traces-endpoint http://me:{0}@host",
         "vllm serve hf_{0}",
+        """vllm serve Qwen/Qwen3-8B --watermark-config '{{"key": "{0}", "algorithm": "gumbel"}}'""",
+        """vllm serve Qwen/Qwen3-8B --watermark-config '{{"key": "{0} {0}'""",
+        "vllm serve Qwen/Qwen3-8B --watermark-config.key {0}",
+        "vllm serve Qwen/Qwen3-8B --watermark-config.key={0}",
+        """vllm serve Qwen/Qwen3-8B --speculative-config '{{"method": "dflash", "token": "{0}"}}'""",
     ],
 )
 def test_no_report_says_one(explain, text: str) -> None:
