@@ -203,9 +203,9 @@ def choose_weights(entry: Entry, request: Request) -> tuple[Weights, Choice]:
     for weights in known:
         if weights.name == request.weights:
             return weights, Choice("weights", weights.name, "asked for")
-    names = ", ".join(weights.name for weights in known)
     raise UsageError(
-        f"{entry.name} has no weights `{request.weights}`", hint=f"--weights, one of {names}"
+        f"{entry.name} has no weights `{request.weights}`",
+        hint=", or ".join(f"--weights {weights.name}" for weights in known),
     )
 
 

@@ -45,9 +45,15 @@ def check_room(need: Need, room: Room) -> None:
         f" {found.draft:.1f} and a pass {found.passes:.1f} GiB of each card's {found.budget:.1f}"
         f" leave {max(found.cache, 0):.1f} for the cache, and one request of {room.context} tokens"
         f" needs {'more' if isinf(found.request) else f'{found.request:.1f}'}",
-        hint=ways[0] if ways else "dflash list --fits, for what these cards hold",
+        hint=ways[0] if ways else _what_fits(need.hardware),
         detail="\n".join(f"or: {way}" for way in ways[1:]) or None,
     )
+
+
+def _what_fits(hardware: Hardware) -> str:
+    if hardware.origin != "given" or not nameable(hardware):
+        return "dflash list --fits"
+    return f"dflash list --gpu {hardware.cards[0].name}:{len(hardware.cards)}"
 
 
 def remedies(need: Need, room: Room) -> Iterator[str]:

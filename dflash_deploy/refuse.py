@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 
 from packaging.version import Version
 
@@ -66,7 +67,7 @@ def check_foreign(entry: Entry, registry: Registry) -> None:
         return
     for problem in problems([entry], registry.engines):
         folder = problem.file.partition("/models/")[0]
-        raise RegistryError(str(problem), hint=f"dflash registry check {folder}")
+        raise RegistryError(str(problem), hint=f"dflash registry check {shlex.quote(folder)}")
 
 
 def check_servable(entry: Entry, named: Draft | None) -> None:
@@ -85,11 +86,13 @@ def check_remote_code(
     """Consent is for code at a commit, and the engines extend it to the draft's repository."""
     if entry.target.remote_code != "required":
         return
+    commits = [*_unpinned(entry, draft, weights, request, engine, at)]
+    said = "".join(f" {flag} COMMIT" for _, flag in commits)
     if not request.trust_remote_code:
         raise Unsupported(
             f"{entry.id} runs Python code from its own repository, and you have not agreed to that",
             hint=f"read it on the hub, and that of {draft.id}, for which it holds as well; then say"
-            " the same command with --trust-remote-code",
+            f" the same command with --trust-remote-code{said and f' --{said}'}",
         )
     for option in CODE_FROM_ELSEWHERE & words.keys():
         if not COMMIT.fullmatch("".join(words[option])):
@@ -97,21 +100,29 @@ def check_remote_code(
                 f"{option} brings code from elsewhere beside the code you agree to",
                 hint=f"leave {option} out",
             )
-    repositories = [(draft.id, draft.revision, "draft_revision")]
-    if request.target_path is None:
-        repositories.insert(0, (entry.id, weights.revision, "revision"))
-    unpinned = [(name, flag_for(engine, setting, at)) for name, commit, setting in repositories
-                if not COMMIT.fullmatch(commit or "")]  # fmt: skip
-    if unpinned:
+    if commits:
         raise Unsupported(
-            f"no commit is known here for {' and '.join(name for name, _ in unpinned)}, whose code"
+            f"no commit is known here for {' and '.join(name for name, _ in commits)}, whose code"
             " would run",
-            hint="read it on the hub, and add the commit, 40 hexadecimal digits: --"
-            + "".join(f" {flag} COMMIT" for _, flag in unpinned),
+            hint=f"read it on the hub, and add the commit, 40 hexadecimal digits: --{said}",
         )
 
 
-def check_engine_args(engine: Engine, version: Version, request: Request, draft: Draft) -> None:
+def _unpinned(
+    entry: Entry, draft: Draft, weights: Weights, request: Request, engine: Engine, at: Version
+) -> Iterator[tuple[str, str | None]]:
+    """Repositories whose commit is not known, and the flag that says it."""
+    repositories = [(draft.id, draft.revision, "draft_revision")]
+    if request.target_path is None:
+        repositories.insert(0, (entry.id, weights.revision, "revision"))
+    for name, commit, setting in repositories:
+        if not COMMIT.fullmatch(commit or ""):
+            yield name, flag_for(engine, setting, at)
+
+
+def check_engine_args(
+    engine: Engine, version: Version, request: Request, entry: Entry, draft: Draft
+) -> None:
     """What this command decides, or reads back, is said to it and not behind its back.
 
     Short forms, aliases and dotted options mean what they stand for.
@@ -131,7 +142,7 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
         if name := secret_key(item):
             raise UsageError(
                 f"`{name}` of {item.flag} is a secret, and on a command line for everybody to see",
-                hint=_in_a_file(request, item.flag),
+                hint=_in_a_file(request, name),
             )
         for option in _options(item):
             setting = meanings.get(option, option)
@@ -143,11 +154,7 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
                     hint=f"{own}, before the `--`",
                 )
             if table is not None and not item.knows(option) and _known_here(table, version, option):
-                raise UsageError(
-                    f"{engine.distribution} {version} has no option {option}",
-                    hint=f"dflash explain --engine-version {version} --"
-                    f" {engine.executable} serve ... {option}",
-                )
+                raise _no_option(engine, version, entry, option, item)
         if meanings.get(item.flag) == "memory_fraction" and not _is_share("".join(item.words)):
             raise UsageError(
                 f"{item.as_written} {' '.join(item.words)}: a share of the card's memory, above 0"
@@ -161,12 +168,25 @@ def check_engine_args(engine: Engine, version: Version, request: Request, draft:
             )
 
 
-def _in_a_file(request: Request, flag: str) -> str:
+def _no_option(
+    engine: Engine, version: Version, entry: Entry, option: str, item: Given
+) -> UsageError:
+    likely = f": it may mean {' or '.join(item.candidates)}" if item.candidates else ""
+    model = flag_for(engine, "model", version)
+    served = [engine.executable, "serve", *([model] if model else []), entry.id, *item.raw]
+    return UsageError(
+        f"{engine.distribution} {version} has no option {option}{likely}",
+        hint=f"leave {option} out" if engine.executable == "dflash"
+        else f"dflash explain --engine-version {version} -- {shlex.join(served)}",
+    )  # fmt: skip
+
+
+def _in_a_file(request: Request, key: str) -> str:
     """The engines read options from a file too, which others need not be able to read."""
     if request.engine == "transformers":
-        return f"leave {flag} out"
+        return f"leave `{key}` out"
     form = f"dflash plan {request.model} --engine {request.engine} --format {request.engine}-config"
-    return f"{form}: a file to add {flag} to, which nobody else may read"
+    return f"{form}, without `{key}`: a file to add it to, which nobody else may read"
 
 
 def _known_here(table: FlagTable, version: Version, option: str) -> bool:
@@ -223,7 +243,7 @@ def check_cards(at: Situation, hardware: Hardware, nodes: int) -> None:
     if hardware.cards and wanted > len(hardware.cards) * nodes:
         raise Unsupported(
             f"what is said after `--` needs {wanted} cards, and there is only {hardware}",
-            hint=f"--gpu {hardware.cards[0].name}:{wanted}, or fewer",
+            hint=f"--gpu {hardware.cards[0].name}:{wanted}",
         )
 
 

@@ -108,6 +108,8 @@ class Registry:
     def find(self, name: str) -> Entry:
         """Exactly one entry by alias, target id or draft id (case aside), or a suggestion."""
         found = self.names.get(name.lower())
+        if not name.strip():
+            raise UnknownModel("a model without a name", hint="dflash list")
         if found is None:
             raise UnknownModel(f"no model `{name}` in the registry", hint=self._suggestion(name))
         return self.entries[found]

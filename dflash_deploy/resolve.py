@@ -99,7 +99,7 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
     check_servable(entry, named_draft(entry, request))
     wanted = intended_draft(entry, request)
     version, release = choose_version(entry, engine, request, wanted)
-    check_engine_args(engine, version, request, wanted)
+    check_engine_args(engine, version, request, entry, wanted)
     words = settings_of(request.engine, engine, version, request.engine_args)
     dtype = said_kv_dtype(words)
     check_kv_dtype(request, dtype)

@@ -315,7 +315,7 @@ def check_cards(need: Need, wanted: int) -> None:
     if wanted % nodes:
         raise UsageError(
             f"{wanted} cards are not the same number on each of {nodes} nodes",
-            hint=f"--tensor-parallel {-(-wanted // nodes) * nodes}",
+            hint=f"--tensor-parallel {_evenly(wanted, hardware, nodes)}",
         )
     if hardware.cards and wanted > len(hardware.cards) * nodes:
         _, why, _ = documented_cards(need.entry.target, need.weights, hardware)
@@ -328,6 +328,12 @@ def check_cards(need: Need, wanted: int) -> None:
             hint=f"--tensor-parallel {nodes * powers(len(hardware.cards))[-1]}" if asked
             else f"{more}:{wanted}" if nameable(hardware) else f"dflash show {name}",
         )  # fmt: skip
+
+
+def _evenly(wanted: int, hardware: Hardware, nodes: int) -> int:
+    """As many on each node, and no more than are there."""
+    on_each = -(-wanted // nodes)
+    return nodes * (min(on_each, powers(len(hardware.cards))[-1]) if hardware.cards else on_each)
 
 
 def reasons(need: Need, room: Room) -> Iterator[Choice]:

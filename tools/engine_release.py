@@ -26,6 +26,7 @@ from dflash_deploy.errors import DFlashError
 from dflash_deploy.flag_tables import FlagTable, tables
 from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.plan import make_plan
+from dflash_deploy.reach import is_version
 from dflash_deploy.registry import Registry, load
 from dflash_deploy.request import Request
 from dflash_deploy.resources import registry_root
@@ -153,7 +154,11 @@ def main(name: EngineName, version: str) -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in ("vllm", "sglang"):
-        sys.exit("engine_release.py vllm|sglang VERSION")
+        print("usage: engine_release.py vllm|sglang VERSION", file=sys.stderr)
+        sys.exit(2)
+    if not is_version(sys.argv[2]):
+        print(f"`{sys.argv[2]}` is no version, as 0.34.0 is", file=sys.stderr)
+        sys.exit(2)
     try:
         sys.exit(main(sys.argv[1], sys.argv[2]))  # type: ignore[arg-type]
     except RuntimeError as error:  # pip or the engine's parser, in their own words

@@ -29,6 +29,7 @@ from dflash_deploy.cli import (
     tune,
 )
 from dflash_deploy.cli import list as list_command
+from dflash_deploy.cli._repeated import registry_said
 from dflash_deploy.errors import DFlashError, Interrupted
 
 app = typer.Typer(
@@ -75,6 +76,7 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)  # so that what is half done is cleared away
+    _output.repeat_registry(registry_said(argv))
     try:
         code = app(argv, prog_name="dflash", standalone_mode=True)
     except SystemExit as stop:

@@ -63,9 +63,8 @@ def _check_free(file: Path, root: Path, replaced: Entry | None) -> None:
             raise UsageError(f"{each} says something of {replaced.id} already", hint=BY_HAND)
 
 
-def next_step(model: str, engine: str, folder: Path | None) -> str:
-    where = ("--registry", str(folder)) if folder else ()
-    return f"next: {shlex.join(('dflash', 'plan', model, '--engine', engine, *where))}"
+def next_step(model: str, engine: str) -> str:
+    return f"next: {shlex.join(('dflash', 'plan', model, '--engine', engine))}"
 
 
 def _folders(file: Path) -> list[Path]:

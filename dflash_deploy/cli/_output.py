@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
+from dflash_deploy.cli._repeated import with_registry
 from dflash_deploy.errors import DFlashError
 
 Style = Literal["", "bold", "dim"]
@@ -23,6 +24,13 @@ _WIDE_ENOUGH = 60
 """Columns of a terminal where text stands behind its labels."""
 _NARROWEST = 20
 """Columns that a wrapped cell needs to be readable."""
+_registry: str | None = None
+
+
+def repeat_registry(folder: str | None) -> None:
+    """From now on, commands in notes, warnings and errors name this folder too."""
+    global _registry  # noqa: PLW0603 - of the one command that this process runs
+    _registry = folder
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,7 @@ def draws() -> bool:
 
 
 def note(line: str = "") -> None:
-    _aside(line + "\n")
+    _aside(with_registry(line, _registry) + "\n")
 
 
 def _aside(part: str) -> None:
@@ -157,6 +165,7 @@ def _aside(part: str) -> None:
 
 
 def warning(line: str) -> None:
+    line = with_registry(line, _registry)
     if on_terminal():
         import shutil
         import textwrap
@@ -168,22 +177,24 @@ def warning(line: str) -> None:
 
 def error(problem: DFlashError, *, as_json: bool) -> None:
     """One line that says what is wrong, its evidence, and the next command to type."""
+    hint = with_registry(problem.hint, _registry) if problem.hint else None
+    detail = with_registry(problem.detail, _registry) if problem.detail else None
     if as_json:
         json(
             {
                 "error": {
                     "code": problem.code,
                     "message": problem.message,
-                    "hint": problem.hint,
-                    "detail": problem.detail,
+                    "hint": hint,
+                    "detail": detail,
                 }
             }
         )
     note(_paint("error: ", "31") + _tame(problem.message))
-    if problem.detail:
-        note("\n" + _tame(problem.detail.rstrip()))
-    if problem.hint:
-        note("\nhint: " + _tame(problem.hint))
+    if detail:
+        note("\n" + _tame(detail.rstrip()))
+    if hint:
+        note("\nhint: " + _tame(hint))
 
 
 def _tame(said: str) -> str:

@@ -70,8 +70,7 @@ def add(
     else:
         _output.text(text.rstrip("\n") if show else str(file))
     if not show:
-        where = ("--registry", str(registry)) if registry else ()
-        _output.note(f"next: {shlex.join(('dflash', 'show', entry.name, *where))}")
+        _output.note(f"next: {shlex.join(('dflash', 'show', entry.name))}")
 
 
 def _prove(registry: Registry, target: str, made: MadeEvidence) -> None:

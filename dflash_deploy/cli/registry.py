@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -47,6 +48,10 @@ def check(
         typer.Argument(help="A registry folder to lay over the others.", callback=_legible),
     ] = None,
     *,
+    given: Annotated[
+        Path | None,
+        typer.Option("--registry", help="The same, as other commands say it.", callback=_legible),
+    ] = None,
     json: JsonOpt = False,
 ) -> None:
     """Validate every entry of every layer; exit 3 if one is wrong."""
@@ -54,6 +59,12 @@ def check(
     from dflash_deploy.validate import misplaced, problems
     from dflash_deploy.yaml_source import one_line
 
+    if folder and given and folder != given:
+        raise UsageError(
+            "two folders: one is laid over the others",
+            hint=f"dflash registry check {shlex.quote(str(given))}",
+        )
+    folder = folder or given
     registry = load(folder)
     if folder is not None and not any(folder.glob("models/**/*.yaml")):
         raise RegistryError(
@@ -116,7 +127,7 @@ def import_recipe(
     else:
         _output.text(overlay.text.rstrip("\n") if show else str(overlay.file))
     if not show:
-        _output.note(_entry_file.next_step(made.target, "vllm", registry))
+        _output.note(_entry_file.next_step(made.target, "vllm"))
 
 
 @app.command("add")
@@ -167,4 +178,4 @@ def add(
     _output.note(_adding.headline(result))
     if not show:
         engine = next(iter(result.made.served))
-        _output.note(_entry_file.next_step(result.made.draft.id, engine, registry))
+        _output.note(_entry_file.next_step(result.made.draft.id, engine))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from dflash_deploy.hardware import parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.request import Request
 from tests.contract.engine_cases import REGISTRY, RELEASES, TIMEOUT, as_case, judge
+from tests.contract.refusals import keyless
 
 pytestmark = TIMEOUT
 VLLM, _, SGLANG, _ = RELEASES
@@ -45,9 +47,12 @@ def test_the_engine_takes_what_is_planned(release: Any) -> None:
     for model, options, words in TAKEN[release]:
         request = Request(
             model=model, engine=release.engine, engine_version=release.version,
-            engine_args=words, trust_remote_code=True, **options,
+            engine_args=keyless(words), trust_remote_code=True, **options,
         )  # fmt: skip
         plan = make_plan(REGISTRY, request, parse("H100:32", REGISTRY.gpus))
+        keys = dict(zip(keyless(words), words, strict=True))
+        told = tuple(keys.get(word, word) for word in plan.argv)
+        plan = msgspec.structs.replace(plan, argv=told)
         case = as_case(" ".join([model, *words]), "H100", plan, judge_config=True)
         messages.append(case.message())
     verdicts = judge(release, messages)

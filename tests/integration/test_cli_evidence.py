@@ -63,7 +63,7 @@ def test_print_writes_nothing_and_a_folder_is_taken(dflash, tmp_path):
     added = dflash.run("registry", "evidence", "add", file, "--registry", str(folder), "--json")
     document = json.loads(added.out)
     assert document["file"].startswith(str(folder / "models" / "Qwen"))
-    assert f"next: dflash show qwen3-8b --registry {folder}" in added.err
+    assert f"next: dflash show --registry {folder} qwen3-8b" in added.err
     assert dflash.run("registry", "check", str(folder)).code == 0
 
 

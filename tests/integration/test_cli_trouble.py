@@ -16,6 +16,8 @@ import pytest
     [
         (("plan", "gpt-oss-2b"), 3, "gpt-oss-20b"),
         (("show", "nothing-like-it-at-all"), 3, "dflash list"),
+        (("plan", ""), 3, "dflash list"),
+        (("plan", " "), 3, "dflash list"),
         (("plan", "gpt-oss-20b", "--gpu", "H900"), 2, "H100"),
         (("plan", "gpt-oss-20b", "--block-size", "64"), 2, "--block-size 8"),
         (("plan", "gpt-oss-20b", "-e", "vllm", "--context", "1"), 2, "--context 192"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -180,3 +181,12 @@ def test_the_whole_of_it(flag, code, tmp_path, monkeypatch, capsys) -> None:
     said = capsys.readouterr().out
     assert ("- --max-num-seqs" in said and "registry: setting concurrency" in said) == bool(code)
     assert '- {version: "99.0", torch: "2.15.0", python: ">=3.11"}' in said
+
+
+@pytest.mark.parametrize("words", [(), ("vllm",), ("other", "1.0"), ("vllm", "newest")])
+def test_a_command_that_is_none(words: tuple[str, ...]) -> None:
+    tool = Path(__file__).parents[2] / "tools" / "engine_release.py"
+    run = subprocess.run(
+        [sys.executable, tool, *words], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1)
