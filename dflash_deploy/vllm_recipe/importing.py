@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError
+from dflash_deploy.model_config import HUB_ID
 from dflash_deploy.new_entry import as_entry
 from dflash_deploy.reach import Releases, covers, is_version
 from dflash_deploy.registry import Entry, Registry
@@ -149,8 +150,11 @@ def _draft(entry: Entry, mode: Mode, source: str) -> Draft:
 
 
 def _add(draft: str, target: str) -> str:
-    words = ("dflash", "registry", "add", one_line(draft), "--target", one_line(target))
-    return f"{shlex.join(words)}, then this again"
+    """Names that are no hub ids are not repeated: a recipe from elsewhere may name a folder."""
+    names = (name if HUB_ID.fullmatch(name) else mark
+             for name, mark in ((draft, "DRAFT"), (target, "TARGET")))  # fmt: skip
+    own, its = names
+    return f"{shlex.join(('dflash', 'registry', 'add', own, '--target', its))}, then this again"
 
 
 def _not_in_an_entry(mode: Mode) -> Iterator[LeftOut]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dflash_deploy.flag_tables import Given, json_object, parse
+from dflash_deploy.flag_tables import Given, parse
+from dflash_deploy.json_options import together
 from dflash_deploy.vllm_recipe.rest import Path, words
 
 SPECULATION = ("--speculative-config", "-sc")
@@ -40,7 +41,7 @@ def dflash_modes(document: Any) -> Iterator[Mode]:
         model = str(config.get("model", "")).lower()
         # without a method vLLM goes by the draft's name
         if str(config.get("method", "dflash" if "dflash" in model else "")).lower() == "dflash":
-            others = (item for item in given if item.flag not in SPECULATION)
+            others = (item for item in given if not _speculates(item))
             yield Mode(where, config, tuple(flat(others)))
 
 
@@ -59,9 +60,14 @@ def part(document: Any, *path: str) -> Mapping[str, Any]:
 
 
 def _config(given: Iterable[Given]) -> dict[str, Any]:
-    found = [item for item in given if item.flag in SPECULATION]
-    config = json_object(" ".join(found[-1].words)) if found else {}
+    said = (replace(item, words=(" ".join(item.words),)) for item in given if _speculates(item))
+    config = together(said)
     return {key.replace("-", "_"): value for key, value in config.items()}
+
+
+def _speculates(item: Given) -> bool:
+    """Also `--speculative-config.method dflash`."""
+    return (item.flag or "").partition(".")[0].replace("_", "-") in SPECULATION
 
 
 def flat(given: Iterable[Given]) -> Iterator[str]:

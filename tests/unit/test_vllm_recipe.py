@@ -62,6 +62,25 @@ def test_the_arguments_beside_a_single_mode() -> None:
     assert "--download-dir /etc: a plan decides it, or an overlay may not set it" in left
 
 
+@pytest.mark.parametrize("flag", ["--speculative-config", "--speculative_config", "-sc"])
+@pytest.mark.parametrize("whole", [(), ("-sc", '{"method": "dflash"}')])
+def test_a_config_key_by_key(flag: str, whole: tuple[str, ...]) -> None:
+    recipe = document("modes")
+    keys = {"method": "dflash", "model": "z-lab/Qwen3.8-27B-DFlash2", "num_speculative_tokens": "7"}
+    args = [word for key, value in keys.items() for word in (f"{flag}.{key}", value)]
+    recipe["features"]["spec_decoding"] = {"args": [*whole, *args, "--max-num-seqs", "32"]}
+    made = imported(recipe, REGISTRY, "x")
+    (own,) = made.model.recipes
+    assert (own.draft, own.block_size, own.max_concurrency) == (keys["model"], 8, 32)
+    assert "speculative" not in said(made)
+
+
+def test_no_hint_repeats_a_name_that_is_no_hub_id() -> None:
+    with pytest.raises(RegistryError) as caught:
+        imported(dflash(document("modes"), model="../../x"), REGISTRY, "x")
+    assert caught.value.hint.startswith("dflash registry add DRAFT --target Qwen/Qwen3.8-27B")
+
+
 def test_a_least_release_above_the_floor_is_kept() -> None:
     later = document("modes")
     later["model"]["min_vllm_version"] = "0.30.0"
