@@ -193,9 +193,13 @@ def layer_kinds(fields: Fields) -> list[str]:
 
 def target_layers(fields: Fields, layout: Layout) -> list[int]:
     """The layers whose outputs it reads, from 0. The speculators layout counts them from 1."""
+    name = "target_layer_ids" if layout == "z-lab" else "aux_hidden_state_layer_ids"
+    ids = fields.counts(name, least=0 if layout == "z-lab" else 1)
+    if len({*ids}) < len(ids):
+        fields.wrong(name, ids, "a list in which each layer stands once")
+        return []
     if layout == "z-lab":
-        return fields.counts("target_layer_ids")
-    ids = fields.counts("aux_hidden_state_layer_ids", least=1)
+        return ids
     fields.origins["target_layer_ids"] = "aux_hidden_state_layer_ids, each less 1"
     return [number - 1 for number in ids]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -247,6 +248,9 @@ def read(path: Path, type_: type[T]) -> T:
         raise wrong(name, None, "", f"over {LARGEST >> 20} MiB is no registry file")
     text = text_of(data, name, MEND)
     document: Any = read_yaml(text, name, MEND)
+    if where := next(_unreal(document, "$"), None):  # every bound lets a NaN pass
+        field_name = where.removeprefix("$").lstrip(".")
+        raise wrong(name, line_of(text, where), field_name, "is no finite number", MEND)
     try:
         return msgspec.convert(document, type_)
     except msgspec.ValidationError as error:
@@ -258,6 +262,18 @@ def read(path: Path, type_: type[T]) -> T:
         raise wrong(
             name, line_of(text, field_path), field_name, message, "dflash registry schema"
         ) from error
+
+
+def _unreal(value: Any, where: str) -> Iterator[str]:
+    """Where a document has `.nan` or `.inf`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield where
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _unreal(part, f"{where}.{key}")
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _unreal(part, f"{where}[{number}]")
 
 
 def user_folder() -> Path:

@@ -11,8 +11,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-Positive = Annotated[int, msgspec.Meta(ge=1)]
-PositiveFloat = Annotated[float, msgspec.Meta(gt=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+PositiveFloat = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+"""GiB, factors and tokens a second alike: what is more is a slip of the pen."""
+Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
+"""Tokens, requests and cards."""
+Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 30)]
+"""Of a layer or of a token."""
+BlockSize = Annotated[int, msgspec.Meta(ge=2, le=1024)]
 EngineName = Literal["vllm", "sglang", "transformers"]
 Architecture = Literal["ampere", "ada", "hopper", "blackwell", "blackwell-rtx"]
 KvDtype = Literal["auto", "bf16", "fp8"]
@@ -25,9 +31,9 @@ Task = Literal[
     "mixed", "math", "code", "chat", "extraction", "translation", "long-context", "chinese",
 ]  # fmt: skip
 Span = tuple[
-    Annotated[int, msgspec.Meta(ge=1)],
-    Annotated[int, msgspec.Meta(ge=1)],
-    Annotated[int, msgspec.Meta(ge=0)],
+    Count,
+    Count,
+    Number,
 ]
 """From so many requests in a step, to so many, this many draft tokens; 0: plain decoding."""
 Outcome = Literal["verified", "published", "degraded", "unsupported", "synthetic"]
@@ -87,8 +93,8 @@ class Weights(Struct, frozen=True, kw_only=True):
 class Minimum(Struct, frozen=True, kw_only=True):
     """The smallest deployment somebody documented."""
 
-    tensor_parallel: Positive
-    memory_gb: Positive | None = None
+    tensor_parallel: Annotated[int, msgspec.Meta(ge=1, le=1024)]
+    memory_gb: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
     """All cards together, in GB, as they are sold and as such minimums are published."""
     source: str
 
@@ -117,7 +123,7 @@ class Target(Struct, frozen=True, kw_only=True):
     active_parameters: str | None = None
     hidden_size: Positive | None
     vocab_size: Positive | None
-    context: Positive | None
+    context: Count | None
     licence: str | None
     terms: str | None = None
     """What the licence forbids or asks, in a few words; said before anything is fetched."""
@@ -138,7 +144,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     kind: Kind
     format: Literal["z-lab", "speculators"] = "z-lab"
     """How its config.json is laid out: vLLM reads both."""
-    block_size: int | None
+    block_size: BlockSize | None
     """As trained. Engines derive theirs: vLLM counts block - 1 draft tokens, SGLang the block."""
     path: str | None = None
     """Where the weights are inside the registry, for a draft that ships with it."""
@@ -148,11 +154,11 @@ class Draft(Struct, frozen=True, kw_only=True):
     causal: bool | None = None
     """`is_causal` of its config.json, which overrides what the layer kinds imply."""
     hidden_size: Positive | None
-    target_layer_ids: list[int] | None
-    mask_token_id: int | None
-    context: int | None
+    target_layer_ids: list[Number] | None
+    mask_token_id: Number | None
+    context: Count | None
     """`max_position_embeddings` of its config.json."""
-    trained_context: int | None
+    trained_context: Count | None
     thinking: Thinking | None
     """The mode it was trained for; None where it does not matter or is unknown."""
     parameters: Positive | None
@@ -193,8 +199,9 @@ class When(Struct, frozen=True, kw_only=True):
     cards: list[str] | None = None
     """Ids of gpus.yaml, where what was measured holds for these alone."""
     memory_at_least_gib: Positive | None = None
+    memory_at_least_gib: Count | None = None
     """Of one card."""
-    concurrency_at_most: Positive | None = None
+    concurrency_at_most: Count | None = None
     kv_dtype: KvDtype | None = None
     thinking: Thinking | None = None
 
@@ -206,7 +213,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     when: When = When()
     draft: str | None = None
     """A draft of the entry; the first one by default."""
-    block_size: int | None = None
+    block_size: BlockSize | None = None
     """The draft's own by default; never above it."""
     schedule: list[Span] = []
     """Draft tokens by requests in a step, where they shall follow the load: from 1 request on,
@@ -214,7 +221,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     attention_backend: str | None = None
     draft_attention_backend: str | None = None
     kv_dtype: KvDtype | None = None
-    max_concurrency: Positive | None = None
+    max_concurrency: Count | None = None
     """The most requests in flight; `--concurrency` by default."""
     memory_fraction: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
     flags: list[str] = []
@@ -238,6 +245,12 @@ class Measurement(Struct, frozen=True, kw_only=True):
     speedup: float | None = None
     tokens_per_second: float | None = None
     baseline_tokens_per_second: float | None = None
+    concurrency: Count | None = None
+    block_size: BlockSize | None = None
+    acceptance_length: Annotated[float, msgspec.Meta(ge=1, le=1024)] | None = None
+    speedup: PositiveFloat | None = None
+    tokens_per_second: PositiveFloat | None = None
+    baseline_tokens_per_second: PositiveFloat | None = None
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -254,9 +267,9 @@ class Evidence(Struct, frozen=True, kw_only=True):
     weights: str | None = None
     gpu: str | None
     date: str | None
-    block_size: int | None
+    block_size: BlockSize | None
     thinking: Thinking | None = None
-    temperature: float | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
     results: list[Measurement] = []
     how: str
     source: str
@@ -306,7 +319,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     """Substrings of the name NVML gives."""
     architecture: Architecture
     compute_capability: str
-    memory_gib: int
+    memory_gib: Count
 
 
 class GpuCatalogue(Struct, frozen=True, kw_only=True):

@@ -33,6 +33,8 @@ def check_taps(entry: Entry) -> Iterator[tuple[str, str]]:
     layers = sum(run.count for run in target.layers)
     for draft in entry.model.drafts:
         taps, mask = draft.target_layer_ids or [], draft.mask_token_id
+        if len({*taps}) < len(taps):
+            yield f"draft `{draft.id}`", "`target_layer_ids`: a layer stands in it twice"
         if counted and taps and max(taps) >= layers:
             where = f"draft `{draft.id}`"
             yield where, f"`target_layer_ids`: {max(taps)}, and the target has {layers} layers"

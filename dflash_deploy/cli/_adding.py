@@ -58,7 +58,7 @@ def added(
     file = root / made.file
     text = as_yaml(made.model, comments(made, source, read, its, target_read))
     replaced = entry if made.mode == "replaces" else None
-    return Added(made, text, file, tuple(notes(made, source, read, target_read)), replaced)
+    return Added(made, text, file, tuple(notes(made, read, target_read)), replaced)
 
 
 def write(result: Added, folder: Path | None) -> None:
@@ -110,15 +110,8 @@ def origins(names: tuple[str, ...], found: Any) -> Iterator[str]:
             yield f"  {said}: {found[name]}"
 
 
-def notes(
-    made: NewEntry, source: Source, read: ReadDraft, target_read: ReadTarget | None
-) -> Iterator[str]:
+def notes(made: NewEntry, read: ReadDraft, target_read: ReadTarget | None) -> Iterator[str]:
     """What the user should know, and cannot see in the plan."""
-    if source.named_after:
-        yield (
-            f"{made.draft.id} is called after its folder: engines look for that on the hub, or"
-            f" below {source.named_after.parents[1]} when started there; --id gives another name"
-        )
     if read.verifier and read.verifier.lower() != made.target_id.lower():
         yield f"its config.json names {read.verifier} as its target, not {made.target_id}"
     if target_read and target_read.own_code:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -31,8 +32,6 @@ class Source:
     place: str
     revision: str | None = None
     stored: Stored | None = None
-    named_after: Path | None = None
-    """The folder that had to give the id, since nothing else did."""
 
 
 def draft_source(name: str, draft_id: str | None) -> Source:
@@ -75,9 +74,8 @@ def from_folder(folder: Path, given: str | None) -> Source:
     repository, _, commit = path.parts[-3:] if "snapshots" in path.parts[-2:-1] else ("", "", "")
     owner, _, name = repository.removeprefix("models--").partition("--")
     cached = f"{owner}/{name}" if name else None
-    last = "/".join(path.parts[-2:])
-    named = given or cached or last
-    if not HUB_ID.fullmatch(named):
+    named = given or cached
+    if named and not HUB_ID.fullmatch(named):
         raise UsageError(f"`{named}` is no hub id", hint="--id OWNER/NAME")
     try:
         if not (path / CONFIG).is_file():
@@ -87,10 +85,15 @@ def from_folder(folder: Path, given: str | None) -> Source:
         raise UsageError(
             f"{folder} has no readable {CONFIG}: {error.strerror}", hint="a hub id, or its folder"
         ) from error
+    config = parse(data, f"{folder / CONFIG}")
+    if named is None:
+        raise UsageError(
+            f"{folder} says no hub id, by which engines fetch a draft: they read none from here",
+            hint=f"dflash registry add {shlex.quote(str(folder))} --id OWNER/NAME",
+        )
     return Source(
-        named, parse(data, f"{folder / CONFIG}"), str(folder),
+        named, config, str(folder),
         commit or None if named == cached else None, stored_size(path),
-        named_after=None if given or cached else path,
     )  # fmt: skip
 
 

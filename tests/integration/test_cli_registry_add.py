@@ -115,10 +115,13 @@ def test_a_target_from_the_hub_gets_an_entry_of_its_own(hub, monkeypatch, tmp_pa
 def test_a_targets_config_may_be_in_a_folder(bare, tmp_path):
     draft = folder(tmp_path / "me" / "draft", DRAFT)
     target = folder(tmp_path / "target", TARGET | {"auto_map": {"AutoModel": "x.Y"}})
-    added = bare.run("registry", "add", draft, "--target", "Org/Tuned", "--target-config", target)
+    words = ("registry", "add", draft, "--target", "Org/Tuned", "--target-config", target)
+    unnamed = bare.run(*words)
+    assert (unnamed.code, unnamed.out) == (2, "")
+    assert f"hint: dflash registry add {draft} --id OWNER/NAME" in unnamed.err
+    added = bare.run(*words, "--id", "me/draft")
     assert added.code == 0, added.err
     assert "remote_code: required" in added.err
-    assert "me/draft is called after its folder" in added.err
     assert works(bare, "tuned")["draft"]["id"] == "me/draft"
 
 
@@ -170,7 +173,8 @@ def test_another_folder_and_several_drafts_of_one_target(bare, tmp_path):
     own = tmp_path / "own"
     for name in ("a/draft", "z/draft"):
         draft = folder(tmp_path / name, DRAFT)
-        added = bare.run("registry", "add", draft, "--target", "qwen3-8b", "--registry", str(own))
+        words = ("registry", "add", draft, "--id", name, "--target", "qwen3-8b")
+        added = bare.run(*words, "--registry", str(own))
         assert added.code == 0, added.err
     for name in ("a/draft", "z/draft"):
         works(bare, name, "--registry", str(own))

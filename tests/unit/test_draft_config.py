@@ -231,6 +231,10 @@ def test_groups_of_a_convolution_divide_its_width():
         ({"is_causal": "yes"}, "true or false"),
         ({"layer_types": ["sliding_attention"] * 5}, "lacks sliding_window"),
         ({"dflash_config": {"mask_token_id": 5, "target_layer_ids": []}}, "target_layer_ids is []"),
+        (
+            {"dflash_config": {"mask_token_id": 5, "target_layer_ids": [1, 1]}},
+            "target_layer_ids is [1, 1]",
+        ),
         ({"dflash_config": {"mask_token_id": -1, "target_layer_ids": [1]}}, "mask_token_id is -1"),
         ({"dflash_config": "none"}, "lacks target_layer_ids"),
         ({"vocab_size": 151669}, "mask_token_id is 151669, not a whole number of 0 to 151668"),

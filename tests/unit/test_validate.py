@@ -284,6 +284,7 @@ def test_files_that_are_never_read_are_named(tmp_path: Path) -> None:
         ("mask_token_id: 151669", "mask_token_id: 999999", "999999, and the target knows 151936"),
         ("target_layer_ids: [1, 9, 17, 25, 33]", "target_layer_ids: [1, 9, 17, 25, 99]",
          "99, and the target has 36 layers"),
+        ("target_layer_ids: [1, 9, 17, 25, 33]", "target_layer_ids: [1, 9, 9, 25, 33]", "twice"),
     ],
 )  # fmt: skip
 def test_what_a_pair_says_of_each_other(tmp_path, old, new, said) -> None:
