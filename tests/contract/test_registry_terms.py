@@ -163,6 +163,11 @@ PARSERS = {
     "smollm2-135m": (None, None, None, None),
     "alpamayo-1.5-10b": (None, None, None, None),
     "alpamayo-r1-10b": (None, None, None, None),
+    "kimi-k3": (None, None, None, None),
+    "kimi-k3.1": (None, None, None, None),
+    "mistral-small-4-119b": (None, None, None, None),
+    "nemotron-3-super": (None, None, None, None),
+    "nemotron-3-ultra": (None, None, None, None),
 }
 
 
