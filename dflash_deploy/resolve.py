@@ -27,6 +27,7 @@ from dflash_deploy.choose import (
 )
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.idle_cards import idle_cards
 from dflash_deploy.no_room import check_room
 from dflash_deploy.reach import within
 from dflash_deploy.refuse import (
@@ -86,6 +87,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
                   *terms(entry, draft, seen, request, weights),
                   *short_queue(recipe, request),
+                  *idle_cards(need, room),
                   *beyond_training(entry, draft, room.context),
                   *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip
