@@ -28,6 +28,7 @@ def published_table(
     for row in evidence.results:
         block = _scheduled(row, known) or f"{row.block_size or evidence.block_size or ''}"
         groups.setdefault((row.task, block), []).append(row)
+    groups = _groups(evidence)
     header = ["TASK", "BLOCK", "ACCEPTED", *(f"AT {load}" if load else "GAIN" for load in loads)]
     rows = [_row(task, block, found, loads) for (task, block), found in groups.items()]
     if bars and len(rows) > 1:
@@ -46,6 +47,40 @@ def schedules(evidence: Evidence) -> dict[str, str]:
 
 def _scheduled(row: Measurement, known: Mapping[str, str]) -> str | None:
     return next((mark for mark, words in known.items() if words == in_words(row.schedule)), None)
+def accepted_table(
+    evidence: Evidence, *, bars: bool = False
+) -> tuple[list[str], list[tuple[str, ...]]] | None:
+    """Acceptance lengths at each load; None where they differ in no row.
+
+    `bars`: for the first load, as in the other table.
+    """
+    groups = _groups(evidence)
+    lengths = {
+        key: {_load(row): row.acceptance_length for row in rows if row.acceptance_length}
+        for key, rows in groups.items()
+    }
+    lengths = {key: by_load for key, by_load in lengths.items() if by_load}
+    loads = sorted({load for by_load in lengths.values() for load in by_load})
+    if all(len({*by_load.values()}) < 2 for by_load in lengths.values()):
+        return None
+    header = ["TASK", "BLOCK", *(f"AT {load}" if load else "ANY" for load in loads)]
+    rows = [
+        (task, f"{block or ''}", *(f"{by_load[at]:g}" if at in by_load else "" for at in loads))
+        for (task, block), by_load in lengths.items()
+    ]
+    if bars and len(rows) > 1:
+        first = [by_load[min(by_load)] for by_load in lengths.values()]
+        rows = [(*row, bar(length, max(first))) for row, length in zip(rows, first, strict=True)]
+        header.append("")
+    return header, rows
+
+
+def _groups(evidence: Evidence) -> dict[tuple[str, int | None], list[Measurement]]:
+    """Rows of one task and block size."""
+    groups: dict[tuple[str, int | None], list[Measurement]] = {}
+    for row in evidence.results:
+        groups.setdefault((row.task, row.block_size or evidence.block_size), []).append(row)
+    return groups
 
 
 def bar(value: float, longest: float, width: int = BAR) -> str:

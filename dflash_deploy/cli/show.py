@@ -268,6 +268,7 @@ def _recipes(entry: Entry, draft: Draft) -> None:
 
 def _evidence(evidence: Evidence) -> None:
     from dflash_deploy.published import published_table, schedules
+    from dflash_deploy.published import accepted_table, published_table
 
     said = [
         f"{evidence.engine} {evidence.version or ''}".strip(),
@@ -291,7 +292,19 @@ def _evidence(evidence: Evidence) -> None:
         _output.table(columns, rows)
     for mark, words in schedules(evidence).items():
         _output.paragraph(f"{mark} draft tokens by requests in a step: {words}")
+        _published(*published_table(evidence, bars=_output.draws()))
+    if by_load := accepted_table(evidence, bars=_output.draws()):
+        _output.paragraph("accepted tokens a step, by requests at once:")
+        _published(*by_load)
     _output.paragraph(f"source: {evidence.source}", style="dim")
+
+
+def _published(header: list[str], rows: list[tuple[str, ...]]) -> None:
+    columns = [
+        _output.Column(name, right=bool(name) and i > 0, extra=not name)
+        for i, name in enumerate(header)
+    ]
+    _output.table(columns, rows)
 
 
 def _not_counted(build: str, *, synthetic: bool) -> str:

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from dflash_deploy.published import bar, published_table, schedules
+from dflash_deploy import registry
+from dflash_deploy.published import accepted_table, bar, published_table
 from dflash_deploy.schema import Evidence, Measurement
 
 
@@ -85,3 +87,33 @@ def test_a_schedule_is_marked_and_spelled_out() -> None:
     assert header == ["TASK", "BLOCK", "ACCEPTED", "AT 1"]
     assert rows == [("gsm8k", "*", "", "4.9x"), ("gsm8k", "8", "5.1", "3x")]
     assert schedules(of) == {"*": "15 up to 8 requests, 7 up to 64"}
+def test_lengths_that_change_with_the_load_have_a_table() -> None:
+    found = accepted_table(evidence(
+        row(concurrency=32, acceptance_length=8.62), row(concurrency=1, acceptance_length=8.59),
+        row("mbpp", concurrency=8, acceptance_length=4), row("alpaca", concurrency=1, speedup=2.0),
+    ))  # fmt: skip
+    assert found == (
+        ["TASK", "BLOCK", "AT 1", "AT 8", "AT 32"],
+        [("gsm8k", "16", "8.59", "", "8.62"), ("mbpp", "16", "", "4", "")],
+    )
+
+
+def test_lengths_that_do_not_change_have_none() -> None:
+    same = evidence(
+        row(concurrency=1, acceptance_length=4), row(concurrency=8, acceptance_length=4)
+    )
+    assert accepted_table(same) is None
+    assert accepted_table(evidence(row(speedup=2.0))) is None
+
+
+def test_every_published_number_is_in_a_table_of_80_columns() -> None:
+    """Each acceptance length of the shipped entries, at the load it was published for."""
+    for entry in registry.load(user=False).entries.values():
+        for seen in entry.model.evidence:
+            tables = [t for t in (published_table(seen), accepted_table(seen)) if t]
+            cells = {cell for _, rows in tables for line in rows for cell in line}
+            lengths = {f"{r.acceptance_length:g}" for r in seen.results if r.acceptance_length}
+            assert lengths <= cells, entry.id
+            for header, rows in tables:
+                widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+                assert sum(widths) + 2 * (len(widths) - 1) <= 80, entry.id
