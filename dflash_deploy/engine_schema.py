@@ -91,6 +91,28 @@ class Spelling(Struct, frozen=True, kw_only=True):
     versions: str | None = None
 
 
+class WordNow(Struct, frozen=True, kw_only=True):
+    """A word that an option took, and what its successor takes for it."""
+
+    was: str
+    now: str
+
+
+class Renamed(Struct, frozen=True, kw_only=True):
+    """An option that a later release no longer has, and what stands in its place."""
+
+    flag: str
+    now: str | None = None
+    """None: nothing does."""
+    value: str | None = None
+    """What `now` is given; None: the words of the old option."""
+    words: list[WordNow] = []
+    """Which of those it calls otherwise."""
+    why: str | None = None
+    """What became of it, where that is more than another name."""
+    source: str
+
+
 class Support(Struct, frozen=True, kw_only=True):
     """The first release whose code serves these classes with DFlash."""
 
@@ -121,6 +143,8 @@ class RuleWhen(Struct, frozen=True, kw_only=True):
     """Classes of the target: `architectures` in its config.json."""
     targets_except: list[str] | None = None
     """Every class but these."""
+    target_weights: list[str] | None = None
+    """Names of its weights, where it has them in no other form."""
     target_layers: Literal["linear", "mla", "sliding"] | None = None
     target_mla: bool | None = None
     """Whether its layers keep a latent (MLA) or heads of their own."""
@@ -172,6 +196,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     """The release without this limit; None: no release known lifts it."""
     accepts_less: bool = False
     """Where it holds, less of the draft is accepted: the acceptance check points at it."""
+    ignored: bool = False
+    """Where it holds, the engine does as if the setting had not been said."""
     source: str
 
 
@@ -309,6 +335,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     endpoints: Endpoints = Endpoints(metrics="/metrics")
     releases: list[Release]
     spellings: list[Spelling]
+    renamed: list[Renamed] = []
     supports: list[Support] = []
     rules: list[Rule] = []
     dead_switches: list[DeadSwitch] = []

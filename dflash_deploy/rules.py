@@ -42,6 +42,8 @@ class Finding:
     check: Check | None = None
     """The arithmetic that it came from."""
     accepts_less: bool = False
+    ignored: bool = False
+    """The engine does as if the settings had not been said."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def _broken(at: Situation) -> Iterator[Finding]:
             spoken = tuple(item.name for item in rule.when.settings)
             yield Finding(rule.id, rule.severity, rule.message, rule.source, rule.hint,
                           rule.lifted_in, wanted, spoken, tuple(rule.variables),
-                          rule.when.check, rule.accepts_less)  # fmt: skip
+                          rule.when.check, rule.accepts_less, rule.ignored)  # fmt: skip
 
 
 def _unsupported(at: Situation) -> Iterator[Finding]:
@@ -146,6 +148,9 @@ def _about_target(when: RuleWhen, target: Target | None) -> bool:
         return False
     others = when.targets_except
     if others is not None and (target is None or target.architecture in others):
+        return False
+    stored = {weights.name for weights in target.weights} if target else set()
+    if when.target_weights is not None and not (stored and stored <= {*when.target_weights}):
         return False
     kinds = {layers.kind for layers in target.layers} if target else set()
     if when.target_mla is not None and (not kinds or ("mla" in kinds) != when.target_mla):
