@@ -10,7 +10,7 @@ import typer
 
 from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
-from dflash_deploy.errors import DFlashError, UnknownModel, UsageError, unread
+from dflash_deploy.errors import DFlashError, UsageError, unread
 
 if TYPE_CHECKING:
     from dflash_deploy.explain.report import Report
@@ -35,7 +35,11 @@ def explain(
     registry: opt.RegistryOpt = None,
     json: opt.JsonOpt = False,
 ) -> None:
-    """Say what is stale, wrong or missing in a published command, and print the right one."""
+    """Say what is stale, wrong or missing in a published command, and print the right one.
+
+    Ends with 0 where there is a right one for every command; else as `plan` would of the first
+    without one: 3 for a model that is not in the registry, 4 for what does not fit or work.
+    """
     from dflash_deploy import hardware
     from dflash_deploy.explain.report import reports
     from dflash_deploy.explain.shell import from_argv, from_text
@@ -57,8 +61,9 @@ def explain(
     else:
         for report in made:
             _show(report)
-    if any(report.unknown for report in made):
-        raise typer.Exit(UnknownModel.exit_code)
+    without = [report.right for report in made if isinstance(report.right, DFlashError)]
+    if without:
+        raise typer.Exit(without[0].exit_code)
 
 
 def _text(file: Path) -> str:

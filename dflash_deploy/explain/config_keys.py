@@ -47,12 +47,6 @@ def judge_keys(given: Given, seen: Seen) -> Iterator[Judged]:
             yield from _JUDGES.get(name, _other)(key, seen)
 
 
-def method(part: str, value: object) -> Judged:
-    if value == "dflash":
-        return Judged(part, "fine", "DFlash 1 and 2 alike")
-    return Judged(part, "wrong", 'DFlash 1 and 2 are both "dflash"')
-
-
 def backend_named(part: str, setting: str, value: str, seen: Seen) -> Judged:
     planned = seen.planned.get(setting)
     if planned == (value,):
@@ -63,7 +57,10 @@ def backend_named(part: str, setting: str, value: str, seen: Seen) -> Judged:
 
 
 def _method(key: _Key, _: Seen) -> Iterator[Judged]:
-    yield method(key.part, key.value)
+    if key.value == "dflash":
+        yield Judged(key.part, "fine", "DFlash 1 and 2 alike")
+    else:
+        yield Judged(key.part, "wrong", 'DFlash 1 and 2 are both "dflash"')
 
 
 def _model(key: _Key, seen: Seen) -> Iterator[Judged]:

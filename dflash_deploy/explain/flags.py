@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
+from dflash_deploy.explain import speculation
 from dflash_deploy.explain.code import RUNS_CODE
-from dflash_deploy.explain.config_keys import backend_named, judge_keys, method
+from dflash_deploy.explain.config_keys import backend_named, judge_keys
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.pair import judge_draft
+from dflash_deploy.explain.renamed import today
 from dflash_deploy.explain.secret import is_secret_option
 from dflash_deploy.explain.seen import Seen
 from dflash_deploy.explain.serving import Serving
@@ -40,6 +42,8 @@ def judge_flags(seen: Seen) -> Iterator[Judged]:
     for given in serving.given:
         if given.flag is None and after_secret:
             yield Judged("...", "wrong", "a word that belongs to no option")
+        elif serving.repeated(given) and not is_secret_option(given.flag or ""):
+            yield Judged(as_part(given), "unneeded", "said again further on: the last word counts")
         elif given.flag is not None or given.words != (serving.target,):
             yield from _option(given, seen)
         if given.flag is not None:
@@ -47,7 +51,7 @@ def judge_flags(seen: Seen) -> Iterator[Judged]:
 
 
 def _option(given: Given, seen: Seen) -> Iterator[Judged]:
-    if given.flag == SPECULATION and given.known:
+    if given.flag in (SPECULATION, *speculation.SHORT) and given.known:
         yield from judge_keys(given, seen)
     elif seen.serving.meaning(given.flag) not in seen.spoken:
         said = (check(given, seen) for check in _CHECKS)
@@ -75,9 +79,8 @@ def _unknown(given: Given, seen: Seen) -> Judged | None:
     if given.known:
         return None
     serving, part, name = seen.serving, as_part(given), given.flag or ""
-    setting, version = serving.meaning(name), serving.version
-    now = flag_for(serving.engine, setting, version) if setting != name else None
-    instead = f": it is {now} now" if now else ""
+    version, found = serving.version, today(given, serving)
+    instead = found.said if found else ""
     last, first = last_with(serving.name, name), first_with(serving.name, name)
     if last and Version(last) < version:
         return Judged(part, "stale", f"gone after {last}{instead}", _PARSER)
@@ -85,7 +88,7 @@ def _unknown(given: Given, seen: Seen) -> Judged | None:
         return Judged(part, "wrong", f"may mean {' or '.join(given.candidates[:3])}: the parser"
                       " refuses it", _PARSER)  # fmt: skip
     if first and Version(first) > version:
-        return Judged(part, "wrong", f"only from {first} on{instead}", _PARSER)
+        return Judged(part, "wrong", f"only from {first} on{instead.removesuffix(' now')}", _PARSER)
     near = f": perhaps {close}" if (close := _close(name, serving)) else ""
     return Judged(part, "wrong", f"{serving.name} {version} has no such option{near}", _PARSER)
 
@@ -119,9 +122,7 @@ def _count(given: Given, seen: Seen) -> Judged | None:
 
 def _draft(given: Given, seen: Seen) -> Judged | None:
     setting, words = seen.serving.meaning(given.flag), given.words
-    if given.flag == "--spec-method" and words:
-        return method(as_part(given), words[0])
-    if setting == "draft" or given.flag == "--spec-model":
+    if setting == "draft":
         return judge_draft(as_part(given), seen.serving)
     if setting == "algorithm" and words and words[0].upper() != "DFLASH":
         return Judged(as_part(given), "wrong", "DFlash 1 and 2 are both DFLASH")

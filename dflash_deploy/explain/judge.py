@@ -9,7 +9,7 @@ from packaging.version import Version
 from dflash_deploy.engine_schema import DeadSwitch
 from dflash_deploy.errors import DFlashError
 from dflash_deploy.explain.flags import judge_flags
-from dflash_deploy.explain.judged import Judged
+from dflash_deploy.explain.judged import Judged, one_verdict
 from dflash_deploy.explain.pair import missing
 from dflash_deploy.explain.ruled import ruled, spoken_of
 from dflash_deploy.explain.secret import is_secret_variable
@@ -44,7 +44,7 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
     for warning in plan.warnings if plan else _cautions(serving):
         if warning not in said:
             found.append(Judged("the right one", "note", warning))
-    return list(dict.fromkeys(item.legible for item in found))
+    return one_verdict(item.legible for item in found)
 
 
 def _cautions(serving: Serving) -> tuple[str, ...]:

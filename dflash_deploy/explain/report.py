@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dflash_deploy.errors import DFlashError, UnknownModel, UsageError
+from dflash_deploy.errors import DFlashError, UsageError
 from dflash_deploy.explain.install import install_line, judge_install
 from dflash_deploy.explain.judge import judge
-from dflash_deploy.explain.judged import Judged
+from dflash_deploy.explain.judged import Judged, one_verdict
 from dflash_deploy.explain.others import (
     judge_alone,
     judge_benchmark,
@@ -16,7 +16,7 @@ from dflash_deploy.explain.others import (
     preferred_engine,
 )
 from dflash_deploy.explain.read import Command, read
-from dflash_deploy.explain.right import misfit, plan_for, right_plan
+from dflash_deploy.explain.right import cards_part, misfit, plan_for, right_plan
 from dflash_deploy.explain.secret import shown
 from dflash_deploy.explain.serving import serving
 from dflash_deploy.explain.shell import Words
@@ -39,11 +39,6 @@ class Report:
     target: str | None = None
     right: Plan | DFlashError | None = None
     right_text: str | None = None
-
-    @property
-    def unknown(self) -> bool:
-        """Whether the model is in no registry."""
-        return isinstance(self.right, UnknownModel)
 
     @property
     def refused(self) -> str | None:
@@ -111,7 +106,8 @@ def _served(
     target = shown(seen.target) if seen.target else None
     found = judge(seen, right)
     if too_large := misfit(seen):
-        found.append(Judged("the cards", "wrong", too_large.message, "an estimate: docs/memory.md"))
+        part, message = cards_part(seen), too_large.message
+        found = one_verdict([*found, Judged(part, "wrong", message, "an estimate: docs/memory.md")])
     return Report(title, "serve", tuple(found), seen.name, str(seen.version), target,
                   right, _text(right))  # fmt: skip
 

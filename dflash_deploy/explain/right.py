@@ -13,7 +13,9 @@ from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.code import RUNS_CODE
 from dflash_deploy.explain.judge import planned
-from dflash_deploy.explain.ruled import spoken_of
+from dflash_deploy.explain.judged import as_part
+from dflash_deploy.explain.renamed import given_today
+from dflash_deploy.explain.ruled import left_out
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.flag_tables import Given
@@ -63,6 +65,13 @@ def misfit(serving: Serving) -> DoesNotFit | None:
     return made if isinstance(made, DoesNotFit) else None
 
 
+def cards_part(serving: Serving) -> str:
+    """What a misfit is about: more cards than there are, by the option that asks for them."""
+    cards, wanted = len(serving.hardware.cards), serving.number("tensor_parallel") or 1
+    said = [g for g in serving.final if serving.meaning(g.flag) == "tensor_parallel"]
+    return as_part(said[-1]) if said and wanted > cards else "the cards"
+
+
 def plan_for(
     registry: Registry, model: str, engine: EngineName, hardware: Hardware
 ) -> Plan | DFlashError:
@@ -101,7 +110,7 @@ def _smaller(request: Request) -> Iterator[Request]:
 
 def _request(serving: Serving) -> Request:
     entry, draft = serving.entry, serving.draft
-    refused = spoken_of(serving, "refuse")
+    refused = left_out(serving)
 
     def number(setting: str) -> int | None:
         return None if setting in refused else serving.number(setting)
@@ -148,8 +157,9 @@ def _asks_for_key(serving: Serving) -> bool:
 
 def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
     """Options of the user's own that no plan decides, if this release knows them."""
-    for given in serving.given:
-        if given.flag is None or not given.known or given.flag in _OTHERWISE_SAID | RUNS_CODE:
+    for said in serving.final:
+        given = said if said.known else given_today(said, serving)
+        if given is None or given.flag is None or given.flag in _OTHERWISE_SAID | RUNS_CODE:
             continue
         if serving.meaning(given.flag) in _PLANNED | refused:
             continue

@@ -42,8 +42,20 @@ def ruled(serving: Serving) -> Iterator[Judged]:
             continue  # the mode is judged with what a draft asks for
         part, given = _place(found, serving)
         message = f"{found.message} ({found.hint})" if found.hint else found.message
-        verdict = _VERDICTS[found.severity] if given else "missing"
-        yield Judged(part, verdict, message, found.source)
+        yield Judged(part, _verdict(found) if given else "missing", message, found.source)
+
+
+def _verdict(found: Finding) -> Verdict:
+    return "unneeded" if found.ignored else _VERDICTS[found.severity]
+
+
+def left_out(serving: Serving) -> frozenset[str]:
+    """The settings that a rule refuses, or that the engine ignores."""
+    return frozenset(
+        setting
+        for found in _found(serving) if found.severity == "refuse" or found.ignored
+        for setting in _subjects(found, serving)
+    )  # fmt: skip
 
 
 def spoken_of(serving: Serving, *severities: Severity) -> frozenset[str]:
@@ -56,7 +68,14 @@ def spoken_of(serving: Serving, *severities: Severity) -> frozenset[str]:
 
 
 def _found(serving: Serving) -> list[Finding]:
-    return findings(serving.situation) if serving.situation else []
+    """Of a server that decodes plainly: which of its settings would be refused with DFlash."""
+    if serving.situation:
+        return findings(serving.situation)
+    return [
+        found
+        for found in (findings(serving.wished) if serving.wished else [])
+        if found.severity == "refuse" and any(_said(s, serving) for s in _subjects(found, serving))
+    ]
 
 
 def _is_set(found: Finding, serving: Serving) -> bool:

@@ -51,6 +51,16 @@ class Serving:
         return found
 
     @cached_property
+    def final(self) -> tuple[Given, ...]:
+        """The options that count: of one that was said twice, the last."""
+        last = {_name(item): at for at, item in enumerate(self.given) if item.flag}
+        return tuple(item for at, item in enumerate(self.given) if at in last.values())
+
+    def repeated(self, item: Given) -> bool:
+        """Whether the same option is said again further on."""
+        return item.flag is not None and not any(item is counts for counts in self.final)
+
+    @cached_property
     def config(self) -> dict[str, Any]:
         """vLLM's speculative config, as one JSON or as dotted options."""
         return speculation.config(self.given)
@@ -146,12 +156,19 @@ class Serving:
     @cached_property
     def situation(self) -> Situation | None:
         """What the rules look at; None where nothing speculates."""
-        if not self.speculates:
-            return None
+        return self._with(self.draft, self.block_size) if self.speculates else None
+
+    @cached_property
+    def wished(self) -> Situation | None:
+        """The same server with DFlash, where nothing asks for it and a draft is known."""
+        draft = self.draft or (self.entry.draft(None) if self.entry else None)
+        return None if self.speculates or draft is None else self._with(draft, draft.block_size)
+
+    def _with(self, draft: Draft | None, block_size: int | None) -> Situation:
         target = self.entry.target if self.entry else None
         return Situation(
-            engine=self.engine, version=self.version, target=target, draft=self.draft,
-            architecture=self.hardware.architecture, block_size=self.block_size,
+            engine=self.engine, version=self.version, target=target, draft=draft,
+            architecture=self.hardware.architecture, block_size=block_size,
             concurrency=self.number("concurrency"),
             # unsaid, the engine takes all that the target can read
             context=self.number("context") or (target.context if target else None),
@@ -181,6 +198,13 @@ def serving(
 
 def _read(command: Command, name: EngineName, version: Version) -> tuple[Given, ...]:
     return tuple(parse(flag_table(name, version), _without_shell(command.argv)))
+
+
+def _name(item: Given) -> str | None:
+    """What two sayings of one option have in common; keys after a dot add up."""
+    if "." in item.as_written:
+        return item.as_written
+    return item.row.name if item.row else item.flag
 
 
 def _without_shell(argv: Iterable[str]) -> list[str]:

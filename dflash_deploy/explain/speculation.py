@@ -10,7 +10,7 @@ from dflash_deploy import json_options
 from dflash_deploy.flag_tables import Given
 from dflash_deploy.json_options import SPECULATION
 
-_SHORT = {
+SHORT = {
     "--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens",
 }  # fmt: skip
 PLANNED = frozenset({"method", "model", "num_speculative_tokens", "revision", "attention_backend",
@@ -28,13 +28,13 @@ def config(given: Iterable[Given]) -> dict[str, Any]:
 
 def keys(item: Given) -> dict[str, Any]:
     """What one option says of the speculative config."""
-    if item.flag in _SHORT and item.words:
-        return {_SHORT[item.flag]: item.words[0]}
+    if item.flag in SHORT and item.words:
+        return {SHORT[item.flag]: item.words[0]}
     return json_options.keys(item) if item.flag == SPECULATION else {}
 
 
 def part(item: Given, key: str, value: object) -> str:
     """One key of an option, as it was written."""
-    if item.flag in _SHORT or json_options.dotted_path(item):
+    if item.flag in SHORT or json_options.dotted_path(item):
         return f"{item.as_written} {' '.join(item.words)}"
     return f'"{key}": {json.dumps(value)}'

@@ -26,7 +26,7 @@ def test_a_file_as_json(dflash) -> None:
     (command,) = json.loads(done.out)["commands"]
     assert command["target"] == "Qwen/Qwen3.5-35B-A3B"
     assert {"stale", "unneeded", "fine"} <= {item["verdict"] for item in command["findings"]}
-    assert "--mamba" not in command["right"]
+    assert "--mamba-radix-cache-strategy extra_buffer" in command["right"]
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,18 @@ def test_bytes_that_are_no_text_do_not_end_it(dflash) -> None:
     assert done.code == 3
     assert "\x1b" not in done.out
     assert json.loads(done.out)["commands"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "text", "code"),
+    [
+        ("H100", "vllm serve Qwen/Qwen3-8B", 0),
+        ("H100", "vllm serve Qwen/Qwen3-8B; vllm serve me/own", 3),
+        ("RTX-4090", "vllm serve moonshotai/Kimi-K2.5", 4),
+        ("RTX-4090", "vllm serve me/own; vllm serve moonshotai/Kimi-K2.5", 3),
+    ],
+)
+def test_the_exit_code_is_that_of_the_first_without_a_right_command(dflash, gpu, text, code):
+    done = dflash.run("explain", "--gpu", gpu, "--", text)
+    assert done.code == code
+    assert ("no right command" in done.out) == (code > 0)
