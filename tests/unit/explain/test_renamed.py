@@ -66,8 +66,7 @@ def test_the_right_command_says_it_in_todays_words(explain, said: str, now: str)
         (SGLANG + "--piecewise-cuda-graph-compiler eager", None,
          "--piecewise-cuda-graph-compiler eager", "gone after 0.5.19"),
         (SGLANG + "--enforce-piecewise-cuda-graph", None, "--enforce-piecewise-cuda-graph",
-         "gone after 0.5.19: --cuda-graph-backend-prefill, in its place, does not take"
-         " tc_piecewise"),
+         "gone after 0.5.19: --cuda-graph-backend-prefill, in its place, does not take tc_piecewise"),
         (SGLANG + "--enforce-piecewise-cuda-graph", "0.5.20", "--enforce-piecewise-cuda-graph",
          "gone after 0.5.19: it is --cuda-graph-backend-prefill tc_piecewise now"),
         (SGLANG + "--collect-tokens-histogram", None, "--collect-tokens-histogram",
