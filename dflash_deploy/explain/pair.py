@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dflash_deploy.explain import speculation
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.schema import Parsers
@@ -29,8 +30,13 @@ def judge_draft(part: str, serving: Serving) -> Judged:
 def missing(serving: Serving) -> Iterator[Judged]:
     """What a good command for this pair would say."""
     if serving.alone is not None:
-        yield Judged(serving.target or "", "wrong", "a draft is no chat model: it proposes tokens"
+        yield Judged(serving.target_part, "wrong", "a draft is no chat model: it proposes tokens"
                      f" for {serving.alone}, which has to be served with it")  # fmt: skip
+        return
+    unknown = serving.entry is None and not serving.speculates
+    if serving.name == "vllm" and unknown and "speculator" in (serving.target or "").lower():
+        yield Judged(serving.target_part, "note", "a draft in the layout of speculators says which"
+                     " target it is for, and vLLM serves both: dflash registry add reads it")  # fmt: skip
         return
     yield from _vllm(serving) if serving.name == "vllm" else _sglang(serving)
     if not serving.speculates:
@@ -52,6 +58,27 @@ def _consent(serving: Serving) -> Iterator[Judged]:
 
 
 def _vllm(serving: Serving) -> Iterator[Judged]:
+    if serving.itself:
+        yield from _itself(serving)
+    else:
+        yield from _speculation(serving)
+    if serving.speculates and "concurrency" not in serving.settings:
+        yield Judged("--max-num-seqs", "missing", "unset, it is 1024 or 256 by the card: say what"
+                     " you expect, the budget of draft tokens follows from it")  # fmt: skip
+
+
+def _itself(serving: Serving) -> Iterator[Judged]:
+    target = serving.entry.id if serving.entry else "its target"
+    yield Judged(serving.target_part, "fine", f"vLLM reads off this draft that it is for {target},"
+                 " and serves that with it", "vLLM 0.33.0 transformers_utils/config.py")  # fmt: skip
+    for given in serving.final:
+        for key, value in speculation.keys(given).items():
+            if key in ("method", "model"):
+                yield Judged(speculation.part(given, key, value), "unneeded",
+                             "the draft itself says it, and counts")  # fmt: skip
+
+
+def _speculation(serving: Serving) -> Iterator[Judged]:
     config = serving.config
     if not serving.speculates and not config:
         yield Judged("--speculative-config", "missing", "nothing asks for DFlash: this decodes"
@@ -65,9 +92,6 @@ def _vllm(serving: Serving) -> Iterator[Judged]:
     if "num_speculative_tokens" not in config:
         yield Judged("num_speculative_tokens", "missing", "vLLM does not derive it: the block size"
                      " less one")  # fmt: skip
-    if "concurrency" not in serving.settings:
-        yield Judged("--max-num-seqs", "missing", "unset, it is 1024 or 256 by the card: say what"
-                     " you expect, the budget of draft tokens follows from it")  # fmt: skip
 
 
 def _sglang(serving: Serving) -> Iterator[Judged]:

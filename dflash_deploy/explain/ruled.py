@@ -145,12 +145,18 @@ def _spelled(setting: str, serving: Serving) -> str:
     return flag_for(serving.engine, setting, serving.version) or setting
 
 
+def _draft_part(serving: Serving) -> str:
+    if serving.itself:
+        return serving.target_part
+    return _said("draft", serving) or _said(f"{SPECULATION}.model", serving) or "the draft"
+
+
 def _about(found: Finding, serving: Serving) -> str:
     """A rule without a setting is about the target, the draft, or the release itself."""
     when = _when(found, serving)
     if when.targets or when.target_layers or found.rule == "target-class":
-        return serving.target or "the target"
+        return serving.target_part
     drafts = (when.draft_kind, when.draft_layers, when.draft_format, when.draft_quantized)
     if any(drafts) or when.draft_causal is not None or found.rule == "draft-class":
-        return serving.draft_id or "the draft"
+        return _draft_part(serving)
     return f"{serving.name} {serving.version}"

@@ -12,6 +12,7 @@ from packaging.version import Version
 from dflash_deploy.choose import release_of
 from dflash_deploy.engine_schema import DeadSwitch, Engine
 from dflash_deploy.explain import speculation
+from dflash_deploy.explain.judged import as_part
 from dflash_deploy.explain.read import Command
 from dflash_deploy.flag_tables import Given, flag_table, parse
 from dflash_deploy.hardware import Hardware
@@ -74,13 +75,34 @@ class Serving:
         return next((item.words[0] for item in self.given if item.flag is None), None)
 
     @property
+    def target_part(self) -> str:
+        """The target as it was written, with its option where it has one."""
+        named = [i for i in self.given if i.flag in ("--model", "--model-path") and i.words]
+        return as_part(named[0]) if named else self.target or "the target"
+
+    @property
     def target_path(self) -> str | None:
         """The target, if it is a folder: a hub id has one slash, and starts with a letter."""
         local = (self.target or "").startswith(("/", "./", "../", "~"))
         return self.target if local else None
 
     @cached_property
+    def itself(self) -> bool:
+        """Whether the model is a draft that says which target it is for: vLLM serves both then.
+
+        Drafts in the layout of speculators do. Source: vLLM 0.20.0 to 0.33.0
+        transformers_utils/config.py, `maybe_override_with_speculators`.
+        """
+        wanted = (self.target or "").lower()
+        found = self.registry.names.get(wanted)
+        drafts = self.registry.entries[found].model.drafts if found else []
+        layouts = {draft.format for draft in drafts if draft.id.lower() == wanted}
+        return self.name == "vllm" and "speculators" in layouts
+
+    @cached_property
     def draft_id(self) -> str | None:
+        if self.itself:
+            return self.target
         said = self.settings.get("draft", ()) or (self.config.get("model"),)
         return str(said[0]) if said and said[0] else None
 
