@@ -1,10 +1,11 @@
-"""Commands around a server: a benchmark, and a draft run by itself."""
+"""A draft run by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dflash_deploy.choose import default_engine
+from dflash_deploy.explain.benchmark import named_options
 from dflash_deploy.explain.judged import Judged
 from dflash_deploy.explain.read import Command
 from dflash_deploy.registry import Registry
@@ -22,42 +23,17 @@ def judge_alone(command: Command, registry: Registry) -> Iterator[Judged]:
         yield Judged(model, "note", "served by itself, without DFlash")
 
 
-def judge_benchmark(command: Command, registry: Registry) -> Iterator[Judged]:
-    """The benchmark of the `dflash` package measures a server that has to run already."""
-    options = _options(command)
-    backend = options.get("--backend", "")
-    if backend in ("vllm", "sglang"):
-        address = options.get("--base-url", "its default address")
-        yield Judged(f"--backend {backend}", "fine", f"asks a server at {address}: start it first")
-    elif backend == "transformers":
-        yield Judged("--backend transformers", "fine", "loads both models itself, on every rank;"
-                     " Qwen3 and Llama 3.1 alone")  # fmt: skip
-    entry = registry.names.get(options.get("--model", "").lower())
-    thinking = registry.entries[entry].model.drafts[0].thinking if entry else None
-    if thinking == "off" and "--enable-thinking" in command.argv:
-        yield Judged("--enable-thinking", "wrong", "its draft was trained with thinking off")
-    elif thinking == "on" and "--enable-thinking" not in command.argv:
-        yield Judged("--enable-thinking", "missing", "its draft was trained with thinking on")
-
-
 def named_model(command: Command) -> str:
     """The model of a command that serves none: `hf.co/OWNER/NAME`, or `--model NAME`."""
-    word = _options(command).get("--model") or next((w for w in command.argv if "/" in w), "")
+    named = named_options(command).get("--model")
+    word = named or next((w for w in command.argv if "/" in w), "")
     return word.removeprefix("hf.co/").removeprefix("huggingface.co/").partition(":")[0]
 
 
 def preferred_engine(command: Command, registry: Registry) -> EngineName:
-    """The one the command asks, or the first that serves the model."""
-    backend = _options(command).get("--backend")
-    if backend in ("vllm", "sglang"):
-        return "vllm" if backend == "vllm" else "sglang"
+    """The first that serves the model."""
     found = registry.names.get(named_model(command).lower())
     return default_engine(registry.entries[found], named_model(command)) if found else "vllm"
-
-
-def _options(command: Command) -> dict[str, str]:
-    pairs = dict(zip(command.argv, command.argv[1:], strict=False))
-    return pairs | dict(word.split("=", 1) for word in command.argv if "=" in word)
 
 
 def _target_of(name: str, registry: Registry) -> str | None:

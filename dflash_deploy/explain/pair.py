@@ -35,8 +35,8 @@ def missing(serving: Serving) -> Iterator[Judged]:
         return
     unknown = serving.entry is None and not serving.speculates
     if serving.name == "vllm" and unknown and "speculator" in (serving.target or "").lower():
-        yield Judged(serving.target_part, "note", "a draft in the layout of speculators says which"
-                     " target it is for, and vLLM serves both: dflash registry add reads it")  # fmt: skip
+        yield Judged(serving.target_part, "note", "a draft in the layout of speculators names its"
+                     " target, and vLLM serves both: dflash registry add reads it")  # fmt: skip
         return
     yield from _vllm(serving) if serving.name == "vllm" else _sglang(serving)
     if not serving.speculates:
@@ -69,8 +69,8 @@ def _vllm(serving: Serving) -> Iterator[Judged]:
 
 def _itself(serving: Serving) -> Iterator[Judged]:
     target = serving.entry.id if serving.entry else "its target"
-    yield Judged(serving.target_part, "fine", f"vLLM reads off this draft that it is for {target},"
-                 " and serves that with it", "vLLM 0.33.0 transformers_utils/config.py")  # fmt: skip
+    message = f"vLLM reads off this draft that it is for {target}, and serves that with it"
+    yield Judged(serving.target_part, "fine", message, "vLLM 0.33.0 transformers_utils/config.py")
     for given in serving.final:
         for key, value in speculation.keys(given).items():
             if key in ("method", "model"):

@@ -32,6 +32,8 @@ class Command:
     env: dict[str, str] = field(default_factory=dict)
     optional_env: dict[str, str] = field(default_factory=dict)
     container: Container | None = None
+    launcher: str = ""
+    """What starts the program: `torchrun`, `uv`."""
     doubled: bool = False
     """Whether the program is named although the image starts it itself."""
 
@@ -81,10 +83,13 @@ def _tool(rest: tuple[str, ...]) -> Command | None:
     if program in ("docker", "podman") and "run" in rest[1:3]:
         return _container(rest[rest.index("run") + 1 :])
     if "install" in rest[:4] and program in ("pip", "pip3", "uv", "python", "python3"):
-        return Command("install", "pip install", rest[rest.index("install") + 1 :])
+        after = rest.index("install") + 1
+        return Command("install", "pip install", rest[after:], launcher=program)
+    if rest[:2] == ("uv", "add"):
+        return Command("install", "uv add", rest[2:], launcher=program)
     if "dflash.benchmark" in rest:
         after = rest.index("dflash.benchmark") + 1
-        return Command("benchmark", "python -m dflash.benchmark", rest[after:])
+        return Command("benchmark", "python -m dflash.benchmark", rest[after:], launcher=program)
     return None
 
 

@@ -6,15 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dflash_deploy.errors import DFlashError, UsageError
+from dflash_deploy.explain.benchmark import bench_engine, bench_line, judge_benchmark
 from dflash_deploy.explain.install import install_line, judge_install
 from dflash_deploy.explain.judge import judge
 from dflash_deploy.explain.judged import Judged, one_verdict
-from dflash_deploy.explain.others import (
-    judge_alone,
-    judge_benchmark,
-    named_model,
-    preferred_engine,
-)
+from dflash_deploy.explain.others import judge_alone, named_model, preferred_engine
 from dflash_deploy.explain.read import Command, read
 from dflash_deploy.explain.right import cards_part, misfit, plan_for, right_plan
 from dflash_deploy.explain.secret import shown
@@ -87,12 +83,21 @@ def _report(
         found = _legible(judge_install(command, registry))
         line = install_line(command, registry)
         return Report("an install line", "install", found, right_text=line) if found else None
-    judged = judge_alone if command.kind == "run-alone" else judge_benchmark
-    title = "a model run by itself" if command.kind == "run-alone" else "a benchmark"
+    if command.kind == "benchmark":
+        return _benchmark(command, registry, hardware)
     model, engine = named_model(command), preferred_engine(command, registry)
     right = plan_for(registry, model, engine, hardware) if model else None
-    return Report(title, command.kind, _legible(judged(command, registry)), engine, None,
-                  shown(model) or None, right, _text(right))  # fmt: skip
+    return Report("a model run by itself", command.kind, _legible(judge_alone(command, registry)),
+                  engine, None, shown(model) or None, right, _text(right))  # fmt: skip
+
+
+def _benchmark(command: Command, registry: Registry, hardware: Hardware) -> Report:
+    model, engine = named_model(command), bench_engine(command, registry, hardware)
+    right = plan_for(registry, model, engine, hardware) if model else None
+    line = bench_line(command, registry, hardware) if isinstance(right, Plan) else None
+    refused = right if isinstance(right, DFlashError) else None
+    return Report("a benchmark", command.kind, _legible(judge_benchmark(command, registry)),
+                  engine, None, shown(model) or None, refused, line)  # fmt: skip
 
 
 def _served(

@@ -71,7 +71,8 @@ OLD_VLLM = {
         ("install-vllm-pull", "H100", {"vllm pull request 41703": "stale"}),
         ("benchmark-vllm", "H100", {"--backend vllm": "fine"}),
         ("benchmark-sglang", "H100", {"--backend sglang": "fine"}),
-        ("benchmark-transformers", "H100", {"--backend transformers": "fine"}),
+        ("benchmark-transformers", "H100", {"--backend transformers": "note",
+                                                "torchrun": "unneeded"}),
     ],
 )  # fmt: skip
 def test_what_is_said_of_each_part(name: str, gpu: str, expected: dict[str, str]) -> None:
