@@ -16,6 +16,7 @@ from dflash_deploy.explain.right import cards_part, misfit, plan_for, right_plan
 from dflash_deploy.explain.secret import shown
 from dflash_deploy.explain.serving import serving
 from dflash_deploy.explain.shell import Words
+from dflash_deploy.explain.versions import Versions, versions_of
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan
 from dflash_deploy.registry import Registry
@@ -55,7 +56,8 @@ def reports(
         raise UsageError(
             f"over {MOST_COMMANDS} commands in one text", hint="a part of it, in a file of its own"
         )
-    made = (_report(command, registry, version, hardware) for command in found)
+    versions = versions_of(found, registry, version)
+    made = (_report(command, registry, versions, hardware) for command in found)
     return [report for report in made if report is not None]
 
 
@@ -74,11 +76,11 @@ def _with_exports(commands: Iterator[Command]) -> Iterator[Command]:
 
 
 def _report(
-    command: Command, registry: Registry, version: str | None, hardware: Hardware
+    command: Command, registry: Registry, versions: Versions, hardware: Hardware
 ) -> Report | None:
     """None for an install line of other packages."""
     if command.kind == "serve":
-        return _served(command, registry, version, hardware)
+        return _served(command, registry, versions, hardware)
     if command.kind == "install":
         found = _legible(judge_install(command, registry))
         line = install_line(command, registry)
@@ -100,14 +102,13 @@ def _benchmark(command: Command, registry: Registry, hardware: Hardware) -> Repo
                   engine, None, shown(model) or None, refused, line)  # fmt: skip
 
 
-def _served(
-    command: Command, registry: Registry, version: str | None, hardware: Hardware
-) -> Report:
-    seen = serving(command, registry, version, hardware)
+def _served(command: Command, registry: Registry, versions: Versions, hardware: Hardware) -> Report:
+    seen = serving(command, registry, versions.of(command), hardware)
     right = right_plan(seen)
     title = f"a server of {seen.name}, judged for {seen.name} {seen.version}"
     if hardware.cards:
         title += f" on {hardware}"
+    title += versions.why(command)
     target = shown(seen.target) if seen.target else None
     found = judge(seen, right)
     if too_large := misfit(seen):
