@@ -30,6 +30,7 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
     plan = right if isinstance(right, Plan) else None
     spoken = spoken_of(serving, "refuse", "warn")
     found = [
+        *_text(serving),
         *_release(serving),
         *_variables(serving, plan),
         *_image(serving),
@@ -45,6 +46,13 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
         if warning not in said:
             found.append(Judged("the right one", "note", warning))
     return one_verdict(item.legible for item in found)
+
+
+def _text(serving: Serving) -> Iterator[Judged]:
+    words = [word for word in serving.command.mended if word.startswith("-") or word.isdecimal()]
+    if words:
+        yield Judged("the text", "note", f"read as {', '.join(words)}: what stuck to it there, or a"
+                     " dash that no shell knows, is left out")  # fmt: skip
 
 
 def _cautions(serving: Serving) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ class Command:
     env: dict[str, str] = field(default_factory=dict)
     optional_env: dict[str, str] = field(default_factory=dict)
     container: Container | None = None
+    mended: tuple[str, ...] = ()
+    """Words that a copy had damaged, as they were meant."""
     launcher: str = ""
     """What starts the program: `torchrun`, `uv`."""
     doubled: bool = False
@@ -56,7 +58,7 @@ def read(words: Words) -> Command | None:
     found = _tool(rest) or _server(rest)
     if found and len(found.argv) > MOST_WORDS:
         raise too_long()
-    return found and replace(found, env={**words.env, **found.env})
+    return found and replace(found, env={**words.env, **found.env}, mended=words.mended)
 
 
 def _unwrapped(rest: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dflash_deploy.errors import UsageError
+from dflash_deploy.explain.mend import mended
 
 LARGEST = 1 << 18
 """Characters of a text; a published command has a thousandth of it."""
@@ -52,6 +53,8 @@ class Words:
     env: dict[str, str] = field(default_factory=dict)
     optional_env: dict[str, str] = field(default_factory=dict)
     """Variables that the text shows behind a comment sign."""
+    mended: tuple[str, ...] = ()
+    """Words that a copy had damaged, as they were meant."""
 
 
 def from_argv(argv: Iterable[str]) -> list[Words]:
@@ -85,7 +88,7 @@ def from_text(text: str) -> list[Words]:
     ]  # fmt: skip
     joined = re.sub(r"\\[ \t]*\n", " ", "\n".join(kept))
     # a copy that lost its line breaks keeps the backslashes
-    joined = re.sub(r"[ \t]\\[ \t]+", " ", joined)
+    joined = re.sub(r"[ \t]\\[ \t]+|\\[ \t]+(?=--)", " ", joined)
     return [command for line in _logical_lines(joined) for command in _commands(line)]
 
 
@@ -98,6 +101,8 @@ def _bare(line: str) -> str:
     stripped = line.strip()
     if stripped.startswith("|"):
         stripped = stripped.strip("|").strip().removesuffix("|").strip()
+    if stripped.startswith("`") and not stripped.startswith("```"):
+        stripped = stripped.strip("`. ")
     return _PROMPT.sub("", stripped, count=1) if _PROMPT.match(stripped) else stripped
 
 
@@ -165,9 +170,10 @@ def _with_env(words: list[str]) -> Words:
     optional = words[:1] == [_OPTIONAL]
     env: dict[str, str] = {}
     rest = words[1:] if optional else words
+    rest, changed = mended(rest)
     while rest and (rest[0] in _PREFIXES or _ASSIGNMENT.fullmatch(rest[0])):
         name, equals, value = rest[0].partition("=")
         if equals:
             env[name] = value
         rest = rest[1:]
-    return Words((), {}, env) if optional else Words(tuple(rest), env)
+    return Words((), {}, env) if optional else Words(tuple(rest), env, mended=tuple(changed))

@@ -34,9 +34,9 @@ class Versions:
 
 
 def versions_of(commands: Iterable[Command], registry: Registry, asked: str | None) -> Versions:
-    """One release is of one engine: in a text with both, of the one that had got so far with DFlash.
+    """One release is of one engine: in a text with both, of the one that counts so far.
 
-    vLLM has it from 0.20.0 on, SGLang from 0.5.11. Raises UsageError for a release before both.
+    DFlash is in vLLM from 0.20.0 on, in SGLang from 0.5.11. Raises UsageError for one before both.
     """
     engines = sorted({command.engine for command in commands if command.engine})
     if asked is None or len(engines) < 2 or not is_version(asked):
@@ -49,4 +49,4 @@ def versions_of(commands: Iterable[Command], registry: Registry, asked: str | No
             f"commands of {' and '.join(engines)}: {asked} is a release with DFlash of neither",
             hint=f"--engine-version {engine.releases[-1].version}, of {engine.distribution}",
         )
-    return Versions(asked, max(since, key=lambda engine: first[engine]))
+    return Versions(asked, max(since, key=first.__getitem__))
