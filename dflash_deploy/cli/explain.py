@@ -41,6 +41,7 @@ def explain(
     without one: 3 for a model that is not in the registry, 4 for what does not fit or work.
     """
     from dflash_deploy import hardware
+    from dflash_deploy.explain.config_file import read_file
     from dflash_deploy.explain.report import reports
     from dflash_deploy.explain.shell import from_argv, from_text
     from dflash_deploy.registry import load
@@ -50,7 +51,7 @@ def explain(
         raise UsageError("one command, or one --file", hint="dflash explain -- vllm serve ...")
     commands = from_text(_text(file)) if file is not None else from_argv(words or [])
     cards = hardware.parse(gpu, known.gpus) if gpu is not None else hardware.probe(known.gpus)
-    made = reports(commands, known, engine_version, cards)
+    made = reports(commands, known, engine_version, cards, read_file)
     if not made:
         raise UsageError(
             "no command for a DFlash server was found in this",

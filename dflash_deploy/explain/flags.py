@@ -11,6 +11,7 @@ from packaging.version import Version
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.code import RUNS_CODE
 from dflash_deploy.explain.config_keys import backend_named, judge_keys
+from dflash_deploy.explain.filed import judge_file
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.pair import judge_draft
 from dflash_deploy.explain.renamed import today
@@ -186,5 +187,11 @@ def _address(given: Given, seen: Seen) -> Judged | None:
                   " asked for: export DFLASH_API_KEY=...")  # fmt: skip
 
 
-_CHECKS = (_word, _secret, _unknown, _choice, _count, _draft, _remote_code, _runs_code, _default,
-           _backend, _budget, _names, _address)  # fmt: skip
+def _file(given: Given, seen: Seen) -> Judged | None:
+    if seen.serving.meaning(given.flag) != "config_file":
+        return None
+    return judge_file(as_part(given), seen.serving)
+
+
+_CHECKS = (_word, _secret, _unknown, _file, _choice, _count, _draft, _remote_code, _runs_code,
+           _default, _backend, _budget, _names, _address)  # fmt: skip

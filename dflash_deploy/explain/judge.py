@@ -8,6 +8,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import DeadSwitch
 from dflash_deploy.errors import DFlashError
+from dflash_deploy.explain.filed import as_filed
 from dflash_deploy.explain.flags import judge_flags
 from dflash_deploy.explain.judged import Judged, one_verdict
 from dflash_deploy.explain.pair import missing
@@ -45,7 +46,7 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
     for warning in plan.warnings if plan else _cautions(serving):
         if warning not in said:
             found.append(Judged("the right one", "note", warning))
-    return one_verdict(item.legible for item in found)
+    return one_verdict(item.legible for item in as_filed(found, serving))
 
 
 def _text(serving: Serving) -> Iterator[Judged]:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from dflash_deploy.errors import UsageError
+from dflash_deploy.explain.config_file import ConfigFile
 from dflash_deploy.explain.container import Container, container
 from dflash_deploy.explain.shell import Words, from_text, too_long
 from dflash_deploy.schema import EngineName
@@ -32,6 +33,8 @@ class Command:
     env: dict[str, str] = field(default_factory=dict)
     optional_env: dict[str, str] = field(default_factory=dict)
     container: Container | None = None
+    config: ConfigFile | None = None
+    """The file that `--config` names."""
     mended: tuple[str, ...] = ()
     """Words that a copy had damaged, as they were meant."""
     launcher: str = ""

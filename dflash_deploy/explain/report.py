@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from dflash_deploy.errors import DFlashError, UsageError
 from dflash_deploy.explain.benchmark import bench_engine, bench_line, judge_benchmark
+from dflash_deploy.explain.config_file import ConfigFile, named_in, not_here
 from dflash_deploy.explain.install import install_line, judge_install
 from dflash_deploy.explain.judge import judge
 from dflash_deploy.explain.judged import Judged, one_verdict
@@ -44,14 +45,17 @@ class Report:
 
 
 def reports(
-    commands: list[Words], registry: Registry, version: str | None, hardware: Hardware
-) -> list[Report]:
+    commands: list[Words], registry: Registry, version: str | None, hardware: Hardware,
+    read_file: Callable[[str], ConfigFile] = not_here,
+) -> list[Report]:  # fmt: skip
     """A report for every command that has to do with DFlash, in order.
 
-    Variables exported before a server's command belong to it.
+    Variables exported before a server's command belong to it; `read_file` gets at the files that
+    `--config` names.
     Raises UsageError for a release that is none, and for words that are no command.
     """
-    found = list(_with_exports(filter(None, map(read, commands))))
+    found = [_with_file(command, read_file)
+             for command in _with_exports(filter(None, map(read, commands)))]  # fmt: skip
     if len(found) > MOST_COMMANDS:
         raise UsageError(
             f"over {MOST_COMMANDS} commands in one text", hint="a part of it, in a file of its own"
@@ -59,6 +63,14 @@ def reports(
     versions = versions_of(found, registry, version)
     made = (_report(command, registry, versions, hardware) for command in found)
     return [report for report in made if report is not None]
+
+
+def _with_file(command: Command, read_file: Callable[[str], ConfigFile]) -> Command:
+    """A path inside a container is none of this machine."""
+    path = named_in(command.argv) if command.kind == "serve" else None
+    if path is None:
+        return command
+    return replace(command, config=not_here(path) if command.container else read_file(path))
 
 
 def _with_exports(commands: Iterator[Command]) -> Iterator[Command]:

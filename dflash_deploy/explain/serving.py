@@ -35,6 +35,12 @@ class Serving:
     version: Version
     hardware: Hardware
     given: tuple[Given, ...] = ()
+    """Those of its file first: what is typed has the last word."""
+    filed: tuple[Given, ...] = ()
+    """Those that stand in its file."""
+
+    def is_filed(self, item: Given) -> bool:
+        return any(item is other for other in self.filed)
 
     @cached_property
     def meanings(self) -> dict[str, str]:
@@ -64,21 +70,27 @@ class Serving:
     @cached_property
     def config(self) -> dict[str, Any]:
         """vLLM's speculative config, as one JSON or as dotted options."""
-        return speculation.config(self.given)
+        return speculation.config(self.given) if self.name == "vllm" else {}
 
     @cached_property
     def target(self) -> str | None:
         """The model that is served: said by an option, or as a word of its own."""
-        for item in self.given:
-            if item.flag in ("--model", "--model-path") and item.words:
-                return item.words[0]
-        return next((item.words[0] for item in self.given if item.flag is None), None)
+        named = self._naming_target
+        return named[-1].words[0] if named else None
+
+    @cached_property
+    def _naming_target(self) -> list[Given]:
+        """What names the model, the one that counts last: a word of its own before an option."""
+        options = [i for i in self.given if i.flag in ("--model", "--model-path") and i.words]
+        typed = [item for item in options if not self.is_filed(item)]
+        bare = [i for i in self.given if i.flag is None and not self.is_filed(i)][:1]
+        return options if typed or not bare else bare
 
     @property
     def target_part(self) -> str:
         """The target as it was written, with its option where it has one."""
-        named = [i for i in self.given if i.flag in ("--model", "--model-path") and i.words]
-        return as_part(named[0]) if named else self.target or "the target"
+        named = self._naming_target
+        return as_part(named[-1]) if named else "the target"
 
     @property
     def target_path(self) -> str | None:
@@ -200,7 +212,8 @@ class Serving:
 
     def at(self, version: Version) -> Serving:
         """The same command, as another release reads it."""
-        return replace(self, version=version, given=_read(self.command, self.name, version))
+        filed, given = _read(self.command, self.name, version)
+        return replace(self, version=version, given=given, filed=filed)
 
 
 def serving(
@@ -214,12 +227,21 @@ def serving(
     assert command.engine is not None  # noqa: S101 - a serve command has one
     engine = registry.engines[command.engine]
     release = release_of(engine, version or command.version)
-    given = _read(command, command.engine, release)
-    return Serving(command, registry, command.engine, engine, release, hardware, given)
+    filed, given = _read(command, command.engine, release)
+    return Serving(command, registry, command.engine, engine, release, hardware, given, filed)
 
 
-def _read(command: Command, name: EngineName, version: Version) -> tuple[Given, ...]:
-    return tuple(parse(flag_table(name, version), _without_shell(command.argv)))
+def _read(
+    command: Command, name: EngineName, version: Version
+) -> tuple[tuple[Given, ...], tuple[Given, ...]]:
+    """The options of its file, and all of them."""
+    table = flag_table(name, version)
+    words = command.config.words(name) if command.config else ()
+    filed = tuple(
+        item for item in parse(table, words)
+        if item.known or not item.as_written.startswith("--no-")
+    )  # fmt: skip
+    return filed, (*filed, *parse(table, _without_shell(command.argv)))
 
 
 def _name(item: Given) -> str | None:

@@ -38,7 +38,8 @@ def versions_of(commands: Iterable[Command], registry: Registry, asked: str | No
 
     DFlash is in vLLM from 0.20.0 on, in SGLang from 0.5.11. Raises UsageError for one before both.
     """
-    engines = sorted({command.engine for command in commands if command.engine})
+    named = (command.engine for command in commands)
+    engines: list[EngineName] = sorted({engine for engine in named if engine})
     if asked is None or len(engines) < 2 or not is_version(asked):
         return Versions(asked)
     first = {engine: Version(registry.engines[engine].first_release) for engine in engines}
@@ -49,4 +50,5 @@ def versions_of(commands: Iterable[Command], registry: Registry, asked: str | No
             f"commands of {' and '.join(engines)}: {asked} is a release with DFlash of neither",
             hint=f"--engine-version {engine.releases[-1].version}, of {engine.distribution}",
         )
-    return Versions(asked, max(since, key=first.__getitem__))
+    latest: EngineName = max(since, key=first.__getitem__)
+    return Versions(asked, latest)
