@@ -69,9 +69,12 @@ def _secret(given: Given, _: Seen) -> Judged | None:
     if name := secret_key(given):
         return Judged(as_part(given), "wrong", f"`{name}` is a secret, and on a command line there"
                       " for everybody to see: it belongs into a file for --config")  # fmt: skip
+def _secret(given: Given, seen: Seen) -> Judged | None:
     if not is_secret_option(given.flag or ""):
         return None
     instead = "export HF_TOKEN=..." if "hf" in (given.flag or "") else "export DFLASH_API_KEY=..."
+    if seen.serving.command.container is not None and seen.serving.name == "sglang":
+        instead = "SGLang takes it no other way in a container: a proxy in front can ask for it"
     return Judged(f"{given.as_written.partition('=')[0]} ...", "wrong", "a key on a command line"
                   f" is there for everybody to see: {instead}")  # fmt: skip
 
@@ -181,7 +184,12 @@ def _names(given: Given, seen: Seen) -> Judged | None:
 def _address(given: Given, seen: Seen) -> Judged | None:
     key = {"--api-key", "--config"} & {item.flag for item in seen.serving.given}
     everywhere = {"0.0.0.0", "::"} & set(given.words)  # noqa: S104
-    if seen.serving.meaning(given.flag) != "host" or not everywhere or key:
+    if seen.serving.meaning(given.flag) != "host" or not everywhere:
+        return None
+    box = seen.serving.command.container
+    if box is not None and not box.shares_network:
+        return Judged(as_part(given), "fine", "inside the container; -p decides who reaches it")
+    if key:
         return None
     return Judged(as_part(given), "note", "whoever reaches this machine may use it, and no key is"
                   " asked for: export DFLASH_API_KEY=...")  # fmt: skip

@@ -8,6 +8,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import DeadSwitch
 from dflash_deploy.errors import DFlashError
+from dflash_deploy.explain.docker_options import judge_docker
 from dflash_deploy.explain.filed import as_filed
 from dflash_deploy.explain.flags import judge_flags
 from dflash_deploy.explain.judged import Judged, one_verdict
@@ -35,6 +36,7 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
         *_release(serving),
         *_variables(serving, plan),
         *_image(serving),
+        *judge_docker(serving),
         *_program(serving),
         *judge_flags(Seen(serving, planned(serving, plan), spoken)),
         *ruled(serving),
@@ -121,7 +123,11 @@ def _image(serving: Serving) -> Iterator[Judged]:
         return
     known = [image.reference.partition(":")[0] for image in serving.engine.images]
     newest = serving.engine.releases[-1].version
-    if container.name.removeprefix("docker.io/") not in known:
+    own = container.name.removeprefix("docker.io/")
+    if own not in known and any(own.endswith(f"/{name}") for name in known):
+        yield Judged(container.image, "note", "a copy of the engine's own image, as it seems:"
+                     " whether it is the release of its tag, its keeper knows")  # fmt: skip
+    elif own not in known:
         yield Judged(container.image, "stale", "a build of its authors: the releases are at"
                      f" {known[0]}, as {known[0]}:v{newest}")  # fmt: skip
     elif container.version is None:

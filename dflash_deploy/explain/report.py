@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from dflash_deploy.errors import DFlashError, UsageError
 from dflash_deploy.explain.benchmark import bench_engine, bench_line, judge_benchmark
 from dflash_deploy.explain.config_file import ConfigFile, named_in, not_here
+from dflash_deploy.explain.container import Container
+from dflash_deploy.explain.docker_right import docker_run
 from dflash_deploy.explain.install import install_line, judge_install
 from dflash_deploy.explain.judge import judge
 from dflash_deploy.explain.judged import Judged, one_verdict
@@ -101,8 +103,11 @@ def _report(
         return _benchmark(command, registry, hardware)
     model, engine = named_model(command), preferred_engine(command, registry)
     right = plan_for(registry, model, engine, hardware) if model else None
+    text = _in_docker(right, registry)[1] if isinstance(right, Plan) else None
+    if text is None and isinstance(right, Plan):
+        text = render(right)  # the embedded engine is in no image
     return Report("a model run by itself", command.kind, _legible(judge_alone(command, registry)),
-                  engine, None, shown(model) or None, right, _text(right))  # fmt: skip
+                  engine, None, shown(model) or None, right, text)  # fmt: skip
 
 
 def _benchmark(command: Command, registry: Registry, hardware: Hardware) -> Report:
@@ -126,13 +131,24 @@ def _served(command: Command, registry: Registry, versions: Versions, hardware: 
     if too_large := misfit(seen):
         part, message = cards_part(seen), too_large.message
         found = one_verdict([*found, Judged(part, "wrong", message, "an estimate: docs/memory.md")])
+    text: str | None = None
+    if isinstance(right, Plan) and command.container is not None:
+        right, text = _in_docker(right, registry, command.container)
+    elif isinstance(right, Plan):
+        text = render(right)
     return Report(title, "serve", tuple(found), seen.name, str(seen.version), target,
-                  right, _text(right))  # fmt: skip
+                  right, text)  # fmt: skip
 
 
 def _legible(found: Iterator[Judged]) -> tuple[Judged, ...]:
     return tuple(item.legible for item in found)
 
 
-def _text(right: Plan | DFlashError | None) -> str | None:
-    return render(right) if isinstance(right, Plan) else None
+def _in_docker(
+    plan: Plan, registry: Registry, said: Container | None = None
+) -> tuple[Plan | DFlashError, str | None]:
+    """The plan as `docker run`, or why no container holds it."""
+    try:
+        return plan, docker_run(plan, registry.engines[plan.engine], said)
+    except DFlashError as error:
+        return error, None

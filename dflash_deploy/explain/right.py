@@ -138,10 +138,12 @@ def _request(serving: Serving) -> Request:
 
 def _host(serving: Serving) -> str:
     """Inside a container every address is meant, and outside the published port decides."""
+    box = serving.command.container
+    if box is not None and not box.shares_network:
+        address = box.ports[0].address if box.ports else None
+        return (address or "127.0.0.1").strip("[]")
     said = serving.settings.get("host", ())
-    inside = serving.command.container is not None
-    plain = bool(said) and may_be_repeated(said[0]) and not inside
-    return said[0].strip("[]") if plain else "127.0.0.1"
+    return said[0].strip("[]") if said and may_be_repeated(said[0]) else "127.0.0.1"
 
 
 def _block(serving: Serving) -> int | None:
@@ -151,8 +153,13 @@ def _block(serving: Serving) -> int | None:
 
 
 def _asks_for_key(serving: Serving) -> bool:
+    """SGLang's, in argv or a file, is in no container that we write."""
+    box = serving.command.container
+    if box is not None and serving.name == "sglang":
+        return False
     in_argv = any(given.flag == "--api-key" for given in serving.given)
-    return in_argv or "VLLM_API_KEY" in serving.command.env
+    by_name = box.by_name if box else frozenset()
+    return in_argv or "VLLM_API_KEY" in serving.command.env.keys() | by_name
 
 
 def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dflash_deploy.container import HUB_TOKEN, PROBE_TIMEOUT, SCRATCH, Container, folders
 
 
-def render(box: Container) -> str:
-    """One shell command when pasted: the folders first, else Docker makes them root's."""
+def render(box: Container, further: Sequence[str] = ()) -> str:
+    """One shell command when pasted: the folders first, else Docker makes them root's.
+
+    `further` are options of Docker's own, quoted as a shell reads them.
+    """
     made = "mkdir -p " + " ".join(f'"{outside}"' for outside, _ in folders(box))
     # an empty key would leave the server open to all: the shell stops instead
     keys = "".join(f'{secret.env}="${{{secret.taken_from}:?}}" ' for secret in box.secrets)
-    run = " \\\n  ".join([f"{keys}docker run --detach --init", *_options(box), *_command(box)])
+    run = " \\\n  ".join(
+        [f"{keys}docker run --detach --init", *_options(box), *further, *_command(box)]
+    )
     return f"{made} && \\\n{run}"
 
 
