@@ -61,7 +61,9 @@ def _cards(box: Container, serving: Serving) -> Iterator[Judged]:
     if option is None:
         others = [o for o in box.options if o.name in ("--runtime", "--device")
                   and "nvidia" in o.value]  # fmt: skip
-        if others:
+        if others and others[0].name == "--device":
+            yield Judged(others[0].part, "fine", "the cards that the container has")
+        elif others:
             yield Judged(others[0].part, "note", "an older way: --gpus all does the same")
         else:
             yield Judged("--gpus all", "missing", "without it the container has no card")

@@ -94,7 +94,8 @@ def _unknown(given: Given, seen: Seen) -> Judged | None:
     if first and Version(first) > version:
         return Judged(part, "wrong", f"only from {first} on{instead.removesuffix(' now')}", _PARSER)
     near = f": perhaps {close}" if (close := _close(name, serving)) else ""
-    return Judged(part, "wrong", f"{serving.name} {version} has no such option{near}", _PARSER)
+    return Judged(part, "wrong", f"{serving.name} {version} has no such option{instead or near}",
+                  _PARSER)  # fmt: skip
 
 
 def _close(name: str, serving: Serving) -> str | None:

@@ -79,7 +79,8 @@ def planned(serving: Serving, plan: Plan | None) -> dict[str, tuple[str, ...]]:
 def _release(serving: Serving) -> Iterator[Judged]:
     engine, part = serving.engine, f"{serving.name} {serving.version}"
     first, newest = Version(engine.first_release), Version(engine.releases[-1].version)
-    if serving.command.version == str(serving.version):
+    container = serving.command.container
+    if container and container.version == str(serving.version):
         return  # said of the image
     if as_release(serving.version) < first:
         yield Judged(part, "wrong", f"has no DFlash: {first} is the first to")
@@ -142,6 +143,9 @@ def _image(serving: Serving) -> Iterator[Judged]:
 
 def _program(serving: Serving) -> Iterator[Judged]:
     command = serving.command
+    for other in command.also:
+        yield Judged(other, "note", "runs in each new container before the server, and is left out:"
+                     " an image of your own can hold it")  # fmt: skip
     if command.doubled:
         yield Judged(command.program, "wrong", "the image starts it itself: the model and the"
                      " options follow the image at once")  # fmt: skip

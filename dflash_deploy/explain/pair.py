@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.schema import Parsers
 from dflash_deploy.situation import flag_for
 
@@ -80,6 +81,8 @@ def _itself(serving: Serving) -> Iterator[Judged]:
 
 def _speculation(serving: Serving) -> Iterator[Judged]:
     config = serving.config
+    if any(given.flag == SPECULATION for given in serving.given) and not config:
+        return  # it is there, and no JSON
     if not serving.speculates and not config:
         yield Judged("--speculative-config", "missing", "nothing asks for DFlash: this decodes"
                      " plainly")  # fmt: skip

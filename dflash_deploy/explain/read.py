@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Literal
@@ -15,6 +16,13 @@ from dflash_deploy.schema import EngineName
 Kind = Literal["serve", "install", "benchmark", "run-alone", "variables"]
 MOST_WORDS = 2000
 _SHELLS = frozenset({"bash", "sh", "zsh"})
+_WRAPPERS = frozenset(
+    {"uv", "uvx", "srun", "numactl", "taskset", "nice", "ionice", "timeout", "stdbuf", "conda",
+     "mamba", "micromamba", "poetry", "pipenv", "pixi", "hatch", "nsys", "kubectl",
+     "oc"}
+)  # fmt: skip
+"""Programs that start another, whose options are not the engine's."""
+_PIN = re.compile(r"(?:--\w+=)?(?:vllm|sglang)(?:\[[\w,-]*\])?==([\w.]+)")
 _MODULES: dict[str, EngineName] = {
     "sglang.launch_server": "sglang", "vllm.entrypoints.openai.api_server": "vllm",
 }  # fmt: skip
@@ -42,10 +50,14 @@ class Command:
     doubled: bool = False
     """Whether the program is named although the image starts it itself."""
 
+    pinned: str | None = None
+    also: tuple[str, ...] = ()
+    """What a shell in the container runs beside the server."""
+
     @property
     def version(self) -> str | None:
-        """The release that the image's tag names."""
-        return self.container.version if self.container else None
+        """The release that the image's tag names, or the program that starts it."""
+        return self.container.version if self.container else self.pinned
 
 
 def read(words: Words) -> Command | None:
@@ -61,20 +73,35 @@ def read(words: Words) -> Command | None:
     found = _tool(rest) or _server(rest)
     if found and len(found.argv) > MOST_WORDS:
         raise too_long()
-    return found and replace(found, env={**words.env, **found.env}, mended=words.mended)
+    if found is None:
+        return None
+    env = {**words.env, **found.env}
+    return replace(found, env=env, mended=words.mended, pinned=_pinned(words.words))
 
 
 def _unwrapped(rest: tuple[str, ...]) -> tuple[str, ...]:
-    """What `uv run`, `uvx` or `bash -c` start."""
-    if rest[:2] == ("uv", "run") or rest[:1] == ("uvx",):
+    """What `uv run`, `srun`, `kubectl run ... --` or `bash -c` start."""
+    if _name(rest) in _WRAPPERS:
         return next((rest[i:] for i in range(1, min(len(rest), 40)) if _server(rest[i:])), rest)
-    if len(rest) > 2 and _name(rest) in _SHELLS and rest[1] in ("-c", "-lc"):
-        try:
-            inner = from_text(rest[2])
-        except UsageError:
-            return rest
-        return next((words.words for words in inner if _server(words.words)), rest)
-    return rest
+    inner = _inside_shell(rest)
+    return next((words.words for words in inner if _server(words.words)), rest)
+
+
+def _inside_shell(rest: tuple[str, ...]) -> list[Words]:
+    """The commands of `bash -c "..."`; none of anything else."""
+    if len(rest) < 3 or _name(rest) not in _SHELLS or rest[1] not in ("-c", "-lc"):
+        return []
+    try:
+        return from_text(rest[2])
+    except UsageError:
+        return []
+
+
+def _pinned(rest: tuple[str, ...]) -> str | None:
+    """The release that `uvx --from vllm==0.30.0` or `uv run --with` names."""
+    if rest[:1] not in (("uv",), ("uvx",)):
+        return None
+    return next((found[1] for word in rest[:40] if (found := _PIN.fullmatch(word))), None)
 
 
 def _name(rest: tuple[str, ...]) -> str:
@@ -121,9 +148,11 @@ def _container(words: tuple[str, ...]) -> Command | None:
     engine = inner.engine if inner else _engine_of(found.image)
     if engine is None:
         return None
+    others = (each.words for each in _inside_shell(started) if not _server(each.words))
+    also = tuple(f"{each[0]} ..." for each in others if each)
     return Command(
         "serve", inner.program if inner else found.image, inner.argv if inner else found.words,
-        engine, found.env, container=found,
+        engine, found.env, container=found, also=also,
         doubled=bool(inner) and not found.entrypoint and engine == "vllm",
     )  # fmt: skip
 

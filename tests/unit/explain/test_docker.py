@@ -178,3 +178,17 @@ def test_whose_image_it_is(shipped, image: str, own: bool) -> None:
     found = container((image,))
     assert found is not None
     assert is_own_image(found, shipped.engines["vllm"], "0.33.0") is own
+
+
+def test_what_else_a_shell_runs_in_it_is_told_and_no_word_of_it(explain) -> None:
+    report = explain(
+        "docker run vllm/vllm-openai:v0.33.0 bash -c"
+        f" 'pip install -U transformers && hf login --token {SECRET} && vllm serve {MODEL}'"
+    )
+    parts = [item.part for item in report.findings if item.message.startswith("runs in each new")]
+    assert parts == ["pip ...", "hf ..."]
+    assert isinstance(report.right, Plan)
+
+
+def test_cards_by_device(said) -> None:
+    assert said(vllm("--device nvidia.com/gpu=all"))["--device nvidia.com/gpu=all"] == "fine"

@@ -17,6 +17,7 @@ IN_IMAGE = PAIR.removeprefix("vllm serve ")
         ("TOKENIZERS_PARALLELISM=0 " + PAIR, "TOKENIZERS_PARALLELISM=0", "fine"),
         ("export SGLANG_ENABLE_SPEC_V2=1\n" + SGLANG, "SGLANG_ENABLE_SPEC_V2=1", "stale"),
         ("VLLM_ATTENTION_BACKEND=FLASHINFER " + PAIR, "VLLM_ATTENTION_BACKEND=FLASHINFER", "stale"),
+        ("VLLM_USE_V1=1 " + PAIR, "VLLM_USE_V1=1", "stale"),
         (SGLANG, "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1", "missing"),
         ("docker run ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130 " + IN_IMAGE,
          "ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130", "stale"),
@@ -54,3 +55,9 @@ def test_the_mode_that_was_said_wrongly(said) -> None:
 def test_a_release_that_cannot_be_told_the_mode(said) -> None:
     found = said(SGLANG, version="0.5.15.post1")
     assert "--default-chat-template-kwargs" not in found
+
+
+def test_a_config_that_is_no_json_is_there_all_the_same(said) -> None:
+    found = said("vllm serve Qwen/Qwen3-8B --speculative-config {method:dflash}")
+    assert found["--speculative-config {method:dflash}"] == "wrong"
+    assert "--speculative-config" not in found

@@ -125,6 +125,11 @@ def test_typographic_quotes_and_terminal_escapes_are_mended() -> None:
         ("{ vllm serve a; }", [("vllm", "serve", "a")]),
         ('bash -c "cd x && vllm serve a"', [("vllm", "serve", "a")]),
         ("uv run --with vllm vllm serve a", [("vllm", "serve", "a")]),
+        ("srun -N1 --gres=gpu:8 vllm serve a", [("vllm", "serve", "a")]),
+        ("conda run -n x sglang serve a", [("sglang", "serve", "a")]),
+        ("kubectl run x --image i -- vllm serve a", [("vllm", "serve", "a")]),
+        ("A=1 numactl --cpunodebind=0 python -m sglang.launch_server a",
+         [("python", "-m", "a")]),
         ("--x 32768export A=1", []),
         ("pip install x --url https://h/nightlyvllm serve a",
          [("pip", "install", "x", "--url", "https://h/nightly"), ("vllm", "serve", "a")]),
@@ -154,3 +159,19 @@ def test_nothing_is_ever_run(tmp_path) -> None:
         for words in from_text(text):
             read(words)
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("uvx --from vllm==0.30.0 vllm serve a", "0.30.0"),
+        ("uv run --with 'vllm[audio]==0.28.0' vllm serve a", "0.28.0"),
+        ("uv run --with=sglang==0.5.20 sglang serve a", "0.5.20"),
+        ("uvx vllm serve a", None),
+        ("vllm serve a==1", None),
+    ],
+)
+def test_the_release_that_a_launcher_names(text: str, version: str | None) -> None:
+    command = read(from_text(text)[0])
+    assert command is not None
+    assert command.version == version
