@@ -22,6 +22,7 @@ from dflash_deploy.flag_tables import Given, first_with, flag_table, last_with
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import flag_for
+from dflash_deploy.refuse import OWN_OPTIONS
 
 _DEFAULTS = {
     ("sglang", "--tp-size"): ("1",), ("sglang", "--dtype"): ("bfloat16", "auto"),
@@ -202,5 +203,14 @@ def _file(given: Given, seen: Seen) -> Judged | None:
     return judge_file(as_part(given), seen.serving)
 
 
-_CHECKS = (_word, _secret, _unknown, _file, _choice, _count, _draft, _remote_code, _runs_code,
-           _default, _backend, _budget, _names, _address)  # fmt: skip
+def _contradicts(given: Given, _: Seen) -> Judged | None:
+    """What the plan does otherwise, and no rule speaks of."""
+    if given.flag not in _AGAINST_PLANS:
+        return None
+    return Judged(as_part(given), "note", "left out of the right command, for the sake of"
+                  f" {OWN_OPTIONS[given.flag]}")  # fmt: skip
+
+
+_AGAINST_PLANS = frozenset({"--uds", "--headless", "--grpc-mode", "--disable-log-stats"})
+_CHECKS = (_word, _secret, _unknown, _file, _contradicts, _choice, _count, _draft, _remote_code,
+           _runs_code, _default, _backend, _budget, _names, _address)  # fmt: skip

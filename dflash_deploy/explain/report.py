@@ -121,13 +121,14 @@ def _benchmark(command: Command, registry: Registry, hardware: Hardware) -> Repo
 
 def _served(command: Command, registry: Registry, versions: Versions, hardware: Hardware) -> Report:
     seen = serving(command, registry, versions.of(command), hardware)
-    right = right_plan(seen)
+    made = right_plan(seen)
+    right = made.plan
     title = f"a server of {seen.name}, judged for {seen.name} {seen.version}"
     if hardware.cards:
         title += f" on {hardware}"
     title += versions.why(command)
     target = shown(seen.target) if seen.target else None
-    found = judge(seen, right)
+    found = one_verdict([*judge(seen, right), *(item.legible for item in made.refused)])
     if too_large := misfit(seen):
         part, message = cards_part(seen), too_large.message
         found = one_verdict([*found, Judged(part, "wrong", message, "an estimate: docs/memory.md")])

@@ -1,26 +1,19 @@
-"""The right command for what somebody wanted: a request with that person's own values."""
+"""The right command for what somebody wanted, or the reason why there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 from packaging.version import Version
 
-from dflash_deploy import json_options
-from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError
-from dflash_deploy.explain import speculation
-from dflash_deploy.explain.code import RUNS_CODE
-from dflash_deploy.explain.judge import planned
-from dflash_deploy.explain.judged import as_part
-from dflash_deploy.explain.renamed import given_today
-from dflash_deploy.explain.ruled import left_out
-from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
+from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError, Unsupported, UsageError
+from dflash_deploy.explain.judged import Judged, as_part
+from dflash_deploy.explain.ruled import said_part
 from dflash_deploy.explain.serving import Serving
-from dflash_deploy.flag_tables import Given
+from dflash_deploy.explain.wanted import memory_words, request_of, variables
 from dflash_deploy.hardware import Hardware
-from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
 from dflash_deploy.request import Request
@@ -28,40 +21,35 @@ from dflash_deploy.schema import EngineName
 from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import flag_for
 
-API_KEY_ENV = "DFLASH_API_KEY"
-_PLANNED = frozenset(
-    {"served_names", "host", "port", "revision", "speculation", "tensor_parallel", "context",
-     "concurrency", "batched_tokens", "attention_backend", "kv_dtype", "memory_fraction",
-     "template_defaults", "reasoning_parser", "auto_tool_choice", "tool_parser", "remote_code",
-     "model", "algorithm", "draft", "draft_revision", "block_size", "draft_attention_backend",
-     "graph_batch", "metrics", "config_file"}
-)  # fmt: skip
-"""Settings that every plan decides."""
-_OTHERWISE_SAID = frozenset(
-    {"--model", "--trust-remote-code", "--dtype", "--config", "--speculative-dflash-block-size",
-     "--speculative-eagle-topk", "--speculative-num-steps", "--spec-method", "--spec-model",
-     "--spec-tokens"}
-)  # fmt: skip
-"""What a plan says in its own way, or need not say."""
+_MOST_REFUSED = 4
+"""Settings that are left out one after the other, before a command is given up."""
 
 
-def right_plan(serving: Serving) -> Plan | DFlashError:
+@dataclass(frozen=True)
+class Right:
+    plan: Plan | DFlashError
+    refused: tuple[Judged, ...] = ()
+    """Settings that the plan goes without, for no plan takes them."""
+
+
+def right_plan(serving: Serving) -> Right:
     """The plan for the pair that a command names, or the reason why there is none.
 
     Parallelism, address, context, load, KV dtype, variables and a block the draft can do are
-    kept, unless a rule refuses them; options that the plan does not decide and that this release
-    knows are passed on. A release that cannot serve the pair gives way to the newest.
+    kept, unless a rule or the plan itself refuses them; options that the plan does not decide and
+    that this release knows are passed on. A release that cannot serve the pair gives way to the
+    newest.
     """
     made = _with_own_values(serving)
     newest = Version(serving.engine.releases[-1].version)
-    if isinstance(made, EngineError) and serving.version != newest:
+    if isinstance(made.plan, EngineError) and serving.version != newest:
         made = _with_own_values(serving.at(newest))
     return made
 
 
 def misfit(serving: Serving) -> DoesNotFit | None:
     """Why the pair, on so many cards and with such a context, would not start here."""
-    made = _made(serving.registry, _request(serving), serving.hardware)
+    made = _made(serving.registry, request_of(serving), serving.hardware)
     return made if isinstance(made, DoesNotFit) else None
 
 
@@ -86,18 +74,48 @@ def _made(registry: Registry, request: Request, hardware: Hardware) -> Plan | DF
         return error
 
 
-def _with_own_values(serving: Serving) -> Plan | DFlashError:
-    request = _request(serving)
+def _with_own_values(serving: Serving) -> Right:
+    """Without what a plan refuses, one setting after the other."""
+    made, without, refused = _planned(serving, frozenset()), frozenset[str](), list[Judged]()
+    while _is_refusal(made) and len(refused) < _MOST_REFUSED:
+        found = next(_better(serving, made, without), None)
+        if found is None:
+            break
+        setting, better = found
+        part = said_part(setting, serving)
+        refused += [Judged(part, "wrong", str(made))] if part else []
+        without, made = without | {setting}, better
+    return Right(made, tuple(refused))
+
+
+def _is_refusal(made: Plan | DFlashError) -> bool:
+    return isinstance(made, (UsageError, Unsupported)) and not isinstance(made, DoesNotFit)
+
+
+def _better(
+    serving: Serving, made: Plan | DFlashError, without: frozenset[str]
+) -> Iterator[tuple[str, Plan | DFlashError]]:
+    """The settings without which it would be a plan, or another refusal."""
+    for setting in (name for name in serving.settings if name not in without):
+        better = _planned(serving, without | {setting})
+        if isinstance(better, Plan) or str(better) != str(made):
+            yield setting, better
+
+
+def _planned(serving: Serving, without: frozenset[str]) -> Plan | DFlashError:
+    request = request_of(serving, without)
     made = _made(serving.registry, request, serving.hardware)
     for smaller in _smaller(request):
         if isinstance(made, DoesNotFit):
             request, made = smaller, _made(serving.registry, smaller, serving.hardware)
-    if isinstance(made, Plan) and (memory := tuple(_memory(serving, made))):
-        own = replace(request, engine_args=(*request.engine_args, *memory))
+    share = () if "memory_fraction" in without or not isinstance(made, Plan) else (
+        tuple(memory_words(serving, made)))  # fmt: skip
+    if share:
+        own = replace(request, engine_args=(*request.engine_args, *share))
         again = _made(serving.registry, own, serving.hardware)
         made = made if isinstance(again, DoesNotFit) else again
     if isinstance(made, Plan):
-        made = msgspec.structs.replace(made, env=dict(_variables(serving)) | made.env)
+        made = msgspec.structs.replace(made, env=dict(variables(serving)) | made.env)
     return made
 
 

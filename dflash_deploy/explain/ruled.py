@@ -15,14 +15,19 @@ from dflash_deploy.situation import flag_for
 _VERDICTS: dict[Severity, Verdict] = {
     "refuse": "wrong", "warn": "note", "fix": "missing", "note": "note",
 }  # fmt: skip
-_OF_CHECK: dict[Check, str] = {
+OF_CHECK: dict[Check, str] = {
     "batched-tokens-budget": "batched_tokens",
     "block-sizes-differ": "--speculative-dflash-block-size",
     "block-above-trained": "block_size",
     "context-above-config": "context",
     "context-above-draft": "context",
     "draft-heads-not-divisible": "tensor_parallel",
-    "dp-attention-ranks": "dp_attention",
+    "context-parallel-ranks": "decode_context_parallel",
+    "draft-length-above-config": "--speculative-config.max_model_len",
+    "synthetic-acceptance": "--speculative-config.rejection_sample_method",
+    "unchunked-prompt-above-budget": "--no-enable-chunked-prefill",
+    "watermark-not-for-drafts": "--watermark-config",
+    "dp-attention-ranks": "--attn-dp-size",
     "draft-window-below-block": "draft_window",
     "draft-ranks": "--speculative-config.draft_tensor_parallel_size",
     "lora-budget": "batched_tokens",
@@ -33,6 +38,8 @@ _OF_CHECK: dict[Check, str] = {
     "yarn-without-theta": "overrides",
 }
 """The setting that a check's arithmetic is about."""
+OF_THE_PAIR: frozenset[Check] = frozenset({"draft-in-several-groups"})
+"""Checks about no option."""
 
 
 def ruled(serving: Serving) -> Iterator[Judged]:
@@ -74,7 +81,8 @@ def _found(serving: Serving) -> list[Finding]:
     return [
         found
         for found in (findings(serving.wished) if serving.wished else [])
-        if found.severity == "refuse" and any(_said(s, serving) for s in _subjects(found, serving))
+        if found.severity == "refuse"
+        and any(said_part(s, serving) for s in _subjects(found, serving))
     ]
 
 
@@ -93,7 +101,8 @@ def _subjects(found: Finding, serving: Serving) -> list[str]:
     """The settings that a condition looks at."""
     when = _when(found, serving)
     asked = (
-        (_OF_CHECK.get(when.check) if when.check else None, when.check),
+        (OF_CHECK.get(when.check) if when.check else None, when.check),
+        ("dp_attention", when.check == "dp-attention-ranks"),
         ("kv_dtype", when.kv_dtype),
         ("draft_kv_dtype", when.draft_kv_dtype),
         ("kv_dtype", when.draft_kv_dtype),
@@ -114,14 +123,14 @@ def _place(found: Finding, serving: Serving) -> tuple[str, bool]:
         return f"{variable.name}={variable.value}", False
     subjects = _subjects(found, serving)
     for setting in subjects:
-        if part := _said(setting, serving):
+        if part := said_part(setting, serving):
             return part, True
     if subjects:
         return _spelled(subjects[0], serving), False
     return _about(found, serving), True
 
 
-def _said(setting: str, serving: Serving) -> str | None:
+def said_part(setting: str, serving: Serving) -> str | None:
     """The last part of the command that says a setting."""
     parts: list[str] = []
     for given in serving.given:
@@ -148,7 +157,7 @@ def _spelled(setting: str, serving: Serving) -> str:
 def _draft_part(serving: Serving) -> str:
     if serving.itself:
         return serving.target_part
-    return _said("draft", serving) or _said(f"{SPECULATION}.model", serving) or "the draft"
+    return said_part("draft", serving) or said_part(f"{SPECULATION}.model", serving) or "the draft"
 
 
 def _about(found: Finding, serving: Serving) -> str:

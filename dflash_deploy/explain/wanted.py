@@ -1,0 +1,158 @@
+"""What somebody wanted: the request that a command makes, with that person's own values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dflash_deploy import json_options
+from dflash_deploy.explain import speculation
+from dflash_deploy.explain.code import RUNS_CODE
+from dflash_deploy.explain.judge import planned
+from dflash_deploy.explain.renamed import given_today
+from dflash_deploy.explain.ruled import left_out
+from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
+from dflash_deploy.explain.serving import Serving
+from dflash_deploy.flag_tables import Given
+from dflash_deploy.json_options import SPECULATION
+from dflash_deploy.plan import Plan
+from dflash_deploy.refuse import OWN_OPTIONS
+from dflash_deploy.request import Request
+from dflash_deploy.situation import flag_for
+
+API_KEY_ENV = "DFLASH_API_KEY"
+_PLANNED = frozenset(
+    {"served_names", "host", "port", "revision", "speculation", "tensor_parallel", "context",
+     "concurrency", "batched_tokens", "attention_backend", "kv_dtype", "memory_fraction",
+     "template_defaults", "reasoning_parser", "auto_tool_choice", "tool_parser", "remote_code",
+     "model", "algorithm", "draft", "draft_revision", "block_size", "draft_attention_backend",
+     "graph_batch", "metrics", "config_file"}
+)  # fmt: skip
+"""Settings that every plan decides."""
+_OTHERWISE_SAID = frozenset(
+    {"--model", "--trust-remote-code", "--dtype", "--config", "--speculative-dflash-block-size",
+     "--speculative-eagle-topk", "--speculative-num-steps", "--spec-method", "--spec-model",
+     "--spec-tokens"}
+)  # fmt: skip
+"""What a plan says in its own way, or need not say."""
+
+
+def request_of(serving: Serving, without: frozenset[str] = frozenset()) -> Request:
+    """All that was said and can be kept, but for the settings to do without."""
+    entry, draft = serving.entry, serving.draft
+    refused = left_out(serving) | without
+
+    def number(setting: str) -> int | None:
+        return None if setting in refused else serving.number(setting)
+
+    box = serving.command.container
+    port = (box.port if box else None) or serving.number("port")
+    return Request(
+        model=draft.id if draft else entry.id if entry else serving.target or "",
+        engine=serving.name,
+        engine_version=str(serving.version),
+        host=_host(serving),
+        port=port if port and port < 1 << 16 else None,
+        block_size=_block(serving),
+        concurrency=number("concurrency"),
+        context=number("context"),
+        tensor_parallel=number("tensor_parallel"),
+        kv_dtype="auto" if "kv_dtype" in refused else serving.kv_dtype,
+        target_path=serving.target_path,
+        trust_remote_code=bool(entry and entry.target.remote_code == "required"),
+        api_key_env=API_KEY_ENV if _asks_for_key(serving) else None,
+        engine_args=tuple(word for given in _kept(serving, refused) for word in given),
+    )
+
+
+def _host(serving: Serving) -> str:
+    """Inside a container every address is meant, and outside the published port decides."""
+    box = serving.command.container
+    if box is not None and not box.shares_network:
+        address = box.ports[0].address if box.ports else None
+        return (address or "127.0.0.1").strip("[]")
+    said = serving.settings.get("host", ())
+    return said[0].strip("[]") if said and may_be_repeated(said[0]) else "127.0.0.1"
+
+
+def _block(serving: Serving) -> int | None:
+    """The block that was said, if the draft can do it."""
+    said, trained = serving.said_block, serving.draft.block_size if serving.draft else None
+    return said if said and trained and 2 <= said <= trained else None
+
+
+def _asks_for_key(serving: Serving) -> bool:
+    """SGLang's, in argv or a file, is in no container that we write."""
+    box = serving.command.container
+    if box is not None and serving.name == "sglang":
+        return False
+    in_argv = any(given.flag == "--api-key" for given in serving.given)
+    by_name = box.by_name if box else frozenset()
+    return in_argv or "VLLM_API_KEY" in serving.command.env.keys() | by_name
+
+
+def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """Options of the user's own that no plan decides, if this release knows them."""
+    for said in serving.final:
+        given = said if said.known else given_today(said, serving)
+        if given is None or given.flag is None or given.flag in _OTHERWISE_SAID | RUNS_CODE:
+            continue
+        if given.flag in OWN_OPTIONS:
+            continue
+        if serving.meaning(given.flag) in _PLANNED | refused:
+            continue
+        if not is_secret_option(given.flag) and _is_right(given):
+            yield _written(given)
+    yield from _kept_keys(serving, refused)
+    yield from _kept_commits(serving)
+
+
+def _kept_keys(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """The user's own keys of vLLM's speculative config, but for those that a plan decides."""
+    for given in serving.given:
+        for key, value in speculation.keys(given).items():
+            option, word = f"{SPECULATION}.{key}", json_options.text(value)
+            if key in speculation.PLANNED or serving.meaning(option) in refused:
+                continue
+            if given.knows(option) and may_be_repeated(word):
+                yield option, word
+
+
+def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
+    """The user's own revisions, where the registry knows none."""
+    entry, draft = serving.entry, serving.draft
+    known = (
+        ("revision", entry and entry.target.weights[0].revision),
+        ("draft_revision", draft and draft.revision),
+    )
+    for setting, revision in known:
+        said = serving.settings.get(setting, ())
+        flag = flag_for(serving.engine, setting, serving.version)
+        if not revision and flag and said and may_be_repeated(said[0]):
+            yield flag, said[0]
+
+
+def _is_right(given: Given) -> bool:
+    return not given.choices and all(map(may_be_repeated, (given.as_written, *given.words)))
+
+
+def _written(given: Given) -> tuple[str, ...]:
+    """In full, but for a dotted option, which is as it was."""
+    option = given.as_written.partition("=")[0]
+    return (option if "." in option else given.flag or option, *given.words)
+
+
+def memory_words(serving: Serving, plan: Plan) -> Iterator[str]:
+    """The user's own share of the card's memory, where the plan leaves it to the engine."""
+    if "memory_fraction" in planned(serving, plan):
+        return
+    for given in serving.given:
+        if serving.meaning(given.flag) == "memory_fraction" and given.known and _is_right(given):
+            yield from _written(given)
+
+
+def variables(serving: Serving) -> Iterator[tuple[str, str]]:
+    """The user's own, but for secrets, dead switches and folders of a container."""
+    for name, value in serving.command.env.items():
+        dropped = is_secret_variable(name) or name in serving.dead_switches
+        if not dropped and not serving.is_inside(value) and may_be_repeated(value):
+            yield name, value
