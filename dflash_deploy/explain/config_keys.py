@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,12 +40,22 @@ def judge_keys(given: Given, seen: Seen) -> Iterator[Judged]:
     """The first thing to be said of each key, unless a rule says it."""
     said = speculation.keys(given)
     if not said:
-        yield Judged(as_part(given), "wrong", "this is no JSON object: put it between single"
-                     " quotes, so that the shell leaves it whole")  # fmt: skip
+        yield Judged(as_part(given), "wrong", _no_json("".join(given.words)))
     for name, value in said.items():
         key = _Key(given, name, value)
         if seen.serving.meaning(key.option) not in seen.spoken:
             yield from _JUDGES.get(name, _other)(key, seen)
+
+
+def _no_json(word: str) -> str:
+    """What is wrong with it, where a shell did not take its quotes."""
+    try:
+        json.loads(word)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and '"' in word:
+            return f"this is no JSON: {error.msg}, at character {error.pos + 1}"
+    return ("this is no JSON object: put it between single quotes, so that the shell leaves it"
+            " whole")  # fmt: skip
 
 
 def backend_named(part: str, setting: str, value: str, seen: Seen) -> Judged:

@@ -153,7 +153,7 @@ def _container(words: tuple[str, ...]) -> Command | None:
     return Command(
         "serve", inner.program if inner else found.image, inner.argv if inner else found.words,
         engine, found.env, container=found, also=also,
-        doubled=bool(inner) and not found.entrypoint and engine == "vllm",
+        doubled=bool(inner) and not found.entrypoint and "vllm-openai" in found.image,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from dflash_deploy.explain.right import cards_part, misfit, plan_for, right_plan
 from dflash_deploy.explain.secret import shown
 from dflash_deploy.explain.serving import serving
 from dflash_deploy.explain.shell import Words
+from dflash_deploy.explain.variables import filled_in
 from dflash_deploy.explain.versions import Versions, versions_of
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan
@@ -56,8 +57,8 @@ def reports(
     `--config` names.
     Raises UsageError for a release that is none, and for words that are no command.
     """
-    found = [_with_file(command, read_file)
-             for command in _with_exports(filter(None, map(read, commands)))]  # fmt: skip
+    understood = filter(None, map(read, filled_in(commands)))
+    found = [_with_file(command, read_file) for command in _with_exports(understood)]
     if len(found) > MOST_COMMANDS:
         raise UsageError(
             f"over {MOST_COMMANDS} commands in one text", hint="a part of it, in a file of its own"

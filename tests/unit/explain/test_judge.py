@@ -61,3 +61,16 @@ def test_a_config_that_is_no_json_is_there_all_the_same(said) -> None:
     found = said("vllm serve Qwen/Qwen3-8B --speculative-config {method:dflash}")
     assert found["--speculative-config {method:dflash}"] == "wrong"
     assert "--speculative-config" not in found
+
+
+def test_what_is_wrong_with_json(explain) -> None:
+    report = explain('vllm serve Qwen/Qwen3-8B --speculative-config \'{"method": "dflash",}\'')
+    (wrong,) = [item for item in report.findings if item.verdict == "wrong"]
+    assert wrong.message.startswith("this is no JSON: ")
+    assert ", at character 2" in wrong.message
+    bare = explain("vllm serve Qwen/Qwen3-8B --speculative-config '{method: dflash}'")
+    assert any("between single quotes" in item.message for item in bare.findings)
+
+
+def test_an_image_without_an_entry_point_of_its_own_doubles_nothing(said) -> None:
+    assert "vllm serve" not in said("docker run nvcr.io/nvidia/pytorch:25.03-py3 " + PAIR)

@@ -71,6 +71,8 @@ def test_a_container_is_reached_where_it_was_published(explain) -> None:
     image = "docker run -p 9000:8000 -e HF_HOME=/data -e NCCL_DEBUG=INFO vllm/vllm-openai:v0.33.0 "
     report = explain(image + PAIR.removeprefix("vllm serve ") + "--host 0.0.0.0")
     assert (report.right.port, report.right.host) == (9000, "127.0.0.1")
+    both = explain(image + PAIR.removeprefix("vllm serve ") + "--port 8000")
+    assert both.right.port == 9000
     assert "/data" not in words(report)
     assert "--env NCCL_DEBUG=INFO" in words(report)
 
