@@ -144,7 +144,7 @@ class RuleWhen(Struct, frozen=True, kw_only=True):
     targets_except: list[str] | None = None
     """Every class but these."""
     target_weights: list[str] | None = None
-    """Names of its weights, where it has them in no other form."""
+    """Which of its weights are served, by name."""
     target_layers: Literal["linear", "mla", "sliding"] | None = None
     target_mla: bool | None = None
     """Whether its layers keep a latent (MLA) or heads of their own."""

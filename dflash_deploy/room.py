@@ -196,6 +196,7 @@ def situation(need: Need, room: Room) -> Situation:
         said["schedule"] = (as_json(schedule),)
     return Situation(
         engine=need.engine, version=need.version, target=need.entry.target, draft=need.draft,
+        weights=None if need.request.target_path else need.weights.name,
         architecture=need.hardware.architecture, block_size=need.block_size,
         concurrency=room.concurrency, context=room.context, tensor_parallel=room.tensor_parallel,
         kv_dtype=need.kv_dtype, thinking=need.thinking, settings={**said, **need.words},

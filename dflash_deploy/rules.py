@@ -132,6 +132,7 @@ def holds(when: RuleWhen, at: Situation) -> bool:
         within(when.version, at.version)
         and (when.architecture is None or at.architecture in when.architecture)
         and _about_target(when, at.target)
+        and (when.target_weights is None or at.weights in when.target_weights)
         and _about_draft(when, at.draft)
         and (when.kv_dtype is None or at.kv_dtype in when.kv_dtype)
         and (when.draft_kv_dtype is None or at.draft_kv_dtype in when.draft_kv_dtype)
@@ -148,9 +149,6 @@ def _about_target(when: RuleWhen, target: Target | None) -> bool:
         return False
     others = when.targets_except
     if others is not None and (target is None or target.architecture in others):
-        return False
-    stored = {weights.name for weights in target.weights} if target else set()
-    if when.target_weights is not None and not (stored and stored <= {*when.target_weights}):
         return False
     kinds = {layers.kind for layers in target.layers} if target else set()
     if when.target_mla is not None and (not kinds or ("mla" in kinds) != when.target_mla):

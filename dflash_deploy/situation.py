@@ -32,6 +32,8 @@ class Situation:
     version: Version
     target: Target | None
     draft: Draft | None
+    weights: str | None = None
+    """Which of the target's, by name; None for a folder of the user's own."""
     architecture: Architecture | None = None
     block_size: int | None = None
     concurrency: int | None = None

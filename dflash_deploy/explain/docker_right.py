@@ -18,6 +18,7 @@ from dflash_deploy.plan import Plan
 from dflash_deploy.render.docker import render
 
 _NAME = re.compile(r"[a-zA-Z0-9][\w.-]{1,60}")
+_HOLDS_A_KEY = re.compile(r"(?i)(?:token|passw\w*|secret|key)=")
 _ID = re.compile(r"\d{1,3}|GPU-[\w-]{4,60}")
 _KEPT = frozenset(
     {"--volume", "--mount", "--env-file", "--ulimit", "--cpus", "--cpuset-cpus", "--memory",
@@ -60,7 +61,7 @@ def is_own_image(said: Said, engine: Engine, version: str) -> bool:
 
 def _further(said: Said, box: Container) -> Iterator[str]:
     for option in own_options(said):
-        if may_be_repeated(option.value):
+        if may_be_repeated(option.value) and not _HOLDS_A_KEY.search(option.value):
             yield shlex.join([option.name, option.value])
     handed = {secret.env for secret in box.secrets} | {"HF_TOKEN"}
     for name in sorted(said.by_name - handed):

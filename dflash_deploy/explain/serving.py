@@ -200,8 +200,10 @@ class Serving:
 
     def _with(self, draft: Draft | None, block_size: int | None) -> Situation:
         target = self.entry.target if self.entry else None
+        known = target is not None and self.target_path is None
         return Situation(
             engine=self.engine, version=self.version, target=target, draft=draft,
+            weights=target.weights[0].name if target and known else None,
             architecture=self.hardware.architecture, block_size=block_size,
             concurrency=self.number("concurrency"),
             # unsaid, the engine takes all that the target can read

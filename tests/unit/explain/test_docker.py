@@ -120,7 +120,8 @@ def test_what_was_decided_stays(explain) -> None:
 @pytest.mark.parametrize(
     "options",
     [f"-e HF_TOKEN={SECRET}", f"-e VLLM_API_KEY={SECRET}", f"--env-file hf_{SECRET}",
-     f"-v http://me:{SECRET}@h:/x", f"--name hf_{SECRET}"],
+     f"-v http://me:{SECRET}@h:/x", f"--name hf_{SECRET}",
+     f"--log-opt splunk-token={SECRET}", f"--mount type=volume,dst=/x,volume-opt=password={SECRET}"],
 )  # fmt: skip
 def test_no_secret_is_said_again(explain, options: str) -> None:
     report = explain(vllm(options))

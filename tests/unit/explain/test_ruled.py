@@ -71,6 +71,8 @@ QUANTIZED = (
     ("openai/gpt-oss-20b", "z-lab/gpt-oss-20b-DFlash", "mxfp4", "fine", "note"),
     ("Qwen/Qwen3-32B-FP8", "chutesai/Qwen3-32B-FP8-DFLASH", "awq", "wrong", "wrong"),
     ("Qwen/Qwen3-8B", "z-lab/Qwen3-8B-DFlash-b16", "fp8", "fine", "note"),
+    ("Qwen/Qwen3-8B", "z-lab/Qwen3-8B-DFlash-b16", "awq", "wrong", "wrong"),
+    ("/models/qwen3-8b-awq", "z-lab/Qwen3-8B-DFlash-b16", "awq", "fine", "note"),
     ("moonshotai/Kimi-K2.6", "z-lab/Kimi-K2.6-DFlash", "fp8", "wrong", "wrong"),
 )
 
