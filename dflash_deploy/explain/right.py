@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
 from packaging.version import Version
 
-from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError, Unsupported, UsageError
+from dflash_deploy.errors import (
+    DFlashError,
+    DoesNotFit,
+    EngineError,
+    UnknownModel,
+    Unsupported,
+    UsageError,
+)
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.ruled import said_part
+from dflash_deploy.explain.secret import may_be_repeated
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.explain.wanted import memory_words, request_of, variables
 from dflash_deploy.hardware import Hardware
@@ -44,7 +53,20 @@ def right_plan(serving: Serving) -> Right:
     newest = Version(serving.engine.releases[-1].version)
     if isinstance(made.plan, EngineError) and serving.version != newest:
         made = _with_own_values(serving.at(newest))
+    if isinstance(made.plan, UnknownModel) and (line := _adding(serving)):
+        return Right(UnknownModel(made.plan.message, hint=line))
     return made
+
+
+def _adding(serving: Serving) -> str | None:
+    """The command that makes a pair known, of which the draft at least is named."""
+    draft, target = serving.draft_id, serving.target
+    if draft is None or not all(map(may_be_repeated, (draft, target or ""))):
+        return None
+    words = ["dflash", "registry", "add", draft]
+    if target and not serving.target_path:
+        words += ["--target", target]
+    return shlex.join(words)
 
 
 def misfit(serving: Serving) -> DoesNotFit | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from dflash_deploy.errors import UnknownModel
 from dflash_deploy.plan import Plan
 from tests.unit.explain.test_flags import PAIR, SGLANG
 
@@ -105,3 +108,21 @@ def test_code_from_elsewhere_is_left_out_and_consent_asked_for(explain) -> None:
     verdicts = {item.part: item.verdict for item in report.findings}
     assert verdicts["--trust-remote-code"] == "missing"
     assert verdicts["--tokenizer evil/tok"] == "note"
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "hint"),
+    [
+        ("me/own", "me/draft", "dflash registry add me/draft --target me/own"),
+        ("unsloth/gpt-oss-20b", "z-lab/gpt-oss-20b-DFlash",
+         "dflash registry add z-lab/gpt-oss-20b-DFlash --target unsloth/gpt-oss-20b"),
+        ("/data/q8", "/data/draft", "dflash registry add /data/draft"),
+    ],
+)  # fmt: skip
+def test_a_pair_that_is_not_known_can_be_made_so(explain, target, draft, hint) -> None:
+    command = f"vllm serve {target} --spec-method dflash --spec-model {draft} --spec-tokens 7"
+    report = explain(command)
+    assert isinstance(report.right, UnknownModel)
+    assert report.right.hint == hint
+    alone = explain("vllm serve me/own").right
+    assert "registry add" not in alone.hint
