@@ -87,11 +87,6 @@ class Container:
         return tuple(_ports(self.options))
 
     @property
-    def port(self) -> int | None:
-        """Where the server can be reached from outside."""
-        return self.ports[0].outside if self.ports else None
-
-    @property
     def shares_network(self) -> bool:
         option = self.last("--network")
         return option is not None and option.value == "host"

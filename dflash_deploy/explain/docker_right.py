@@ -7,18 +7,19 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dflash_deploy.container import Container, check_carried
+from dflash_deploy.container import HUB_TOKEN, Container, check_carried
 from dflash_deploy.container import container as contained
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.explain.container import Container as Said
 from dflash_deploy.explain.container import Option
 from dflash_deploy.explain.docker_options import WHOLE_MACHINE, device_ids, hub_folder, is_hub
-from dflash_deploy.explain.secret import is_secret_variable, may_be_repeated
+from dflash_deploy.explain.secret import may_be_repeated
 from dflash_deploy.plan import Plan
 from dflash_deploy.render.docker import render
 
 _NAME = re.compile(r"[a-zA-Z0-9][\w.-]{1,60}")
 _HOLDS_A_KEY = re.compile(r"(?i)(?:token|passw\w*|secret|key)=")
+_VARIABLE = re.compile(r"\$(?:\{\w+\}|\w+)")
 _ID = re.compile(r"\d{1,3}|GPU-[\w-]{4,60}")
 _KEPT = frozenset(
     {"--volume", "--mount", "--env-file", "--ulimit", "--cpus", "--cpuset-cpus", "--memory",
@@ -62,11 +63,20 @@ def is_own_image(said: Said, engine: Engine, version: str) -> bool:
 def _further(said: Said, box: Container) -> Iterator[str]:
     for option in own_options(said):
         if may_be_repeated(option.value) and not _HOLDS_A_KEY.search(option.value):
-            yield shlex.join([option.name, option.value])
-    handed = {secret.env for secret in box.secrets} | {"HF_TOKEN"}
+            yield f"{option.name} {_as_word(option.value)}"
+    handed = {secret.env for secret in box.secrets} | {HUB_TOKEN, "VLLM_API_KEY"}
     for name in sorted(said.by_name - handed):
-        if re.fullmatch(r"\w{1,80}", name) and not (is_secret_variable(name) and "API_KEY" in name):
+        if re.fullmatch(r"\w{1,80}", name):
             yield f"--env {name}"
+
+
+def _as_word(value: str) -> str:
+    """As a shell reads it: its home and variables it fills in, and runs nothing."""
+    plain = value.replace("$(pwd)", "$PWD")
+    plain = f"$HOME{plain[1:]}" if plain.startswith("~/") else plain
+    if _VARIABLE.search(plain) and not set(plain) & set('"`\\!') and "$(" not in plain:
+        return f'"{plain}"'
+    return shlex.quote(value)
 
 
 def own_options(box: Said) -> Iterator[Option]:

@@ -12,6 +12,7 @@ from packaging.version import Version
 from dflash_deploy.choose import release_of
 from dflash_deploy.engine_schema import DeadSwitch, Engine
 from dflash_deploy.explain import speculation
+from dflash_deploy.explain.container import Port
 from dflash_deploy.explain.judged import as_part
 from dflash_deploy.explain.read import Command
 from dflash_deploy.flag_tables import Given, flag_table, parse
@@ -182,6 +183,13 @@ class Serving:
         """A count from 1 on; None for anything else."""
         words = self.settings.get(setting, ())
         return (_whole(words[0]) or None) if words else None
+
+    @property
+    def published(self) -> Port | None:
+        """Where the container's server is reached from outside."""
+        ports = self.command.container.ports if self.command.container else ()
+        listens = self.number("port") or self.engine.port
+        return next((port for port in ports if port.inside == listens), next(iter(ports), None))
 
     @property
     def kv_dtype(self) -> KvDtype:

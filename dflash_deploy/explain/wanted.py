@@ -44,8 +44,7 @@ def request_of(serving: Serving, without: frozenset[str] = frozenset()) -> Reque
     def number(setting: str) -> int | None:
         return None if setting in refused else serving.number(setting)
 
-    box = serving.command.container
-    port = (box.port if box else None) or serving.number("port")
+    port = serving.published.outside if serving.published else serving.number("port")
     return Request(
         model=draft.id if draft else entry.id if entry else serving.target or "",
         engine=serving.name,
@@ -68,7 +67,7 @@ def _host(serving: Serving) -> str:
     """Inside a container every address is meant, and outside the published port decides."""
     box = serving.command.container
     if box is not None and not box.shares_network:
-        address = box.ports[0].address if box.ports else None
+        address = serving.published.address if serving.published else None
         return (address or "127.0.0.1").strip("[]")
     said = serving.settings.get("host", ())
     return said[0].strip("[]") if said and may_be_repeated(said[0]) else "127.0.0.1"

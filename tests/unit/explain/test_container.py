@@ -21,7 +21,8 @@ from dflash_deploy.explain.container import container
 def test_options_end_at_the_image(line: str, image: str, rest: str, port: int | None) -> None:
     found = container(tuple(line.split()))
     assert found is not None
-    assert (found.image, " ".join(found.words), found.port) == (image, rest, port)
+    assert (found.image, " ".join(found.words)) == (image, rest)
+    assert (found.ports[0].outside if found.ports else None) == port
 
 
 @pytest.mark.parametrize("line", ["", "--rm", "-p 8000:8000", "--gpus"])

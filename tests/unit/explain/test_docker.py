@@ -193,3 +193,25 @@ def test_what_else_a_shell_runs_in_it_is_told_and_no_word_of_it(explain) -> None
 
 def test_cards_by_device(said) -> None:
     assert said(vllm("--device nvidia.com/gpu=all"))["--device nvidia.com/gpu=all"] == "fine"
+
+
+@pytest.mark.parametrize(
+    ("said_so", "written"),
+    [
+        ("~/models:/m", '"$HOME/models:/m"'),
+        ("$HOME/models:/m", '"$HOME/models:/m"'),
+        ("${DATA}/x:/m", '"${DATA}/x:/m"'),
+        ("$(pwd)/x:/m", '"$PWD/x:/m"'),
+        ("/a b:/m", "'/a b:/m'"),
+        ("$(id)/x:/m", "'$(id)/x:/m'"),
+        ("$A`id`:/m", "'$A`id`:/m'"),
+    ],
+)
+def test_a_shell_fills_in_folders_and_runs_nothing(explain, said_so: str, written: str) -> None:
+    report = explain(vllm(f"-v '{said_so}'"))
+    assert f"--volume {written} \\\n" in report.right_text
+
+
+def test_the_servers_own_port_among_several(explain) -> None:
+    report = explain(vllm("-p 9090:9090 -p 10.0.0.5:7000:8000"))
+    assert (report.right.host, report.right.port) == ("10.0.0.5", 7000)
