@@ -18,6 +18,7 @@ from dflash_deploy.explain.renamed import today
 from dflash_deploy.explain.secret import is_secret_option
 from dflash_deploy.explain.seen import Seen
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.flag_tables import Given, first_with, flag_table, last_with
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.secret_keys import secret_key
@@ -211,6 +212,13 @@ def _contradicts(given: Given, _: Seen) -> Judged | None:
                   f" {OWN_OPTIONS[given.flag]}")  # fmt: skip
 
 
+def _shell(given: Given, _: Seen) -> Judged | None:
+    if not any(map(needs_shell, given.words)):
+        return None
+    return Judged(as_part(given), "note", "a shell fills it in: left out of the right command, say"
+                  " it there yourself")  # fmt: skip
+
+
 _AGAINST_PLANS = frozenset({"--uds", "--headless", "--grpc-mode", "--disable-log-stats"})
-_CHECKS = (_word, _secret, _unknown, _file, _contradicts, _choice, _count, _draft, _remote_code,
-           _runs_code, _default, _backend, _budget, _names, _address)  # fmt: skip
+_CHECKS = (_word, _secret, _unknown, _file, _contradicts, _shell, _choice, _count, _draft,
+           _remote_code, _runs_code, _default, _backend, _budget, _names, _address)  # fmt: skip

@@ -17,6 +17,7 @@ from dflash_deploy.explain.ruled import ruled, spoken_of
 from dflash_deploy.explain.secret import is_secret_variable
 from dflash_deploy.explain.seen import Seen
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.plan import Plan
 from dflash_deploy.reach import as_release
 from dflash_deploy.request import Request
@@ -97,6 +98,9 @@ def _variables(serving: Serving, plan: Plan | None) -> Iterator[Judged]:
             yield _secret(name, value)
         elif name in dead and right.get(name) != value:
             yield _switch(f"{name}={value}", dead[name])
+        elif needs_shell(value):
+            yield Judged(f"{name}={value}", "note", "a shell fills it in: left out of the right"
+                         " command, say it there yourself")  # fmt: skip
         elif serving.is_inside(value):
             yield Judged(f"{name}={value}", "fine", "a folder of the container")
         else:

@@ -10,6 +10,7 @@ from dflash_deploy.explain.secret import is_secret_variable
 from dflash_deploy.explain.shell import LARGEST, Words
 
 _USED = re.compile(r"\$(?:\{([A-Z_][A-Z0-9_]*)\}|([A-Z_][A-Z0-9_]*))")
+_BY_A_SHELL = re.compile(r"\$[\w{(]|`|^~(?:/|$)")
 _LONGEST = 4096
 """Of a value: a text of variables within variables would grow without end."""
 
@@ -35,6 +36,11 @@ def filled_in(commands: Iterable[Words]) -> Iterator[Words]:
             return
         env = {name: value for name, value in command.env.items() if name not in known}
         yield replace(command, words=words, env=env)
+
+
+def needs_shell(word: str) -> bool:
+    """Whether a shell would put something else in its place: no plan can say it."""
+    return bool(_BY_A_SHELL.search(word))
 
 
 def _names(word: str) -> list[str]:

@@ -12,6 +12,7 @@ from dflash_deploy.explain.renamed import given_today
 from dflash_deploy.explain.ruled import left_out
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.flag_tables import Given
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.plan import Plan
@@ -131,7 +132,9 @@ def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
 
 
 def _is_right(given: Given) -> bool:
-    return not given.choices and all(map(may_be_repeated, (given.as_written, *given.words)))
+    words = (given.as_written, *given.words)
+    repeated = all(may_be_repeated(word) and not needs_shell(word) for word in words)
+    return repeated and not given.choices
 
 
 def _written(given: Given) -> tuple[str, ...]:
@@ -153,5 +156,6 @@ def variables(serving: Serving) -> Iterator[tuple[str, str]]:
     """The user's own, but for secrets, dead switches and folders of a container."""
     for name, value in serving.command.env.items():
         dropped = is_secret_variable(name) or name in serving.dead_switches
-        if not dropped and not serving.is_inside(value) and may_be_repeated(value):
+        dropped |= needs_shell(value) or not may_be_repeated(value)
+        if not dropped and not serving.is_inside(value):
             yield name, value

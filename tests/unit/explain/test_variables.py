@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dflash_deploy.explain.report import reports
 from dflash_deploy.explain.shell import LARGEST, from_text
 from dflash_deploy.explain.variables import filled_in
@@ -47,3 +49,20 @@ def test_the_last_value_counts_and_none_is_filled_in_twice() -> None:
 def test_values_do_not_grow_without_end() -> None:
     text = f"A={'x' * 4000}\n" + f"vllm serve {'$A' * 60}\n" * 20
     assert sum(len(word) for line in words(text) for word in line) < 2 * LARGEST
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("CACHE=$HOME/x " + PAIR, "CACHE=$HOME/x"),
+        ("CACHE=~/x " + PAIR, "CACHE=~/x"),
+        (PAIR + "--download-dir $HOME/x", "--download-dir $HOME/x"),
+        (PAIR + "--seed $(date)", "--seed $(date)"),
+        (PAIR + "--port $PORT", "--port $PORT"),
+    ],
+)
+def test_what_a_shell_would_fill_in_is_told_and_left_out(explain, text: str, part: str) -> None:
+    report = explain(text)
+    assert {item.verdict for item in report.findings if item.part == part} == {"note"}
+    assert "$" not in report.right_text
+    assert "/x" not in report.right_text
