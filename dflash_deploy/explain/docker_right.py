@@ -38,7 +38,8 @@ def docker_run(plan: Plan, engine: Engine, said: Said | None = None) -> str:
     if said is None:
         return render(box)
     name, ids = said.last("--name"), device_ids(said)
-    mounted = [mount for mount in said.mounts if mount.option in own_options(said)]
+    kept = {*own_options(said)}
+    mounted = [mount for mount in said.mounts if mount.option in kept]
     box = replace(
         box,
         name=name.value if name and _is_name(name.value) else box.name,

@@ -17,12 +17,18 @@ _TWO = re.compile(
 )
 """`9000--max-model-len`, as a continuation without a space joins them."""
 
+_LONGEST = 2000
+"""Letters of a word that is looked at: two stuck together are searched for at each of them."""
+
 
 def mended(words: Iterable[str]) -> tuple[list[str], list[str]]:
     """The words as they were meant, up to where prose begins; and those that were not so."""
     kept: list[str] = []
     changed: list[str] = []
     for word in words:
+        if len(word) > _LONGEST:
+            kept.append(word)
+            continue
         found = _PROSE.fullmatch(word)
         now = [found[1]] if found else list(_split(_dashed(word)))
         kept += now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import msgspec
 from packaging.version import Version
@@ -32,6 +33,8 @@ from dflash_deploy.situation import flag_for
 
 _MOST_REFUSED = 4
 """Settings that are left out one after the other, before a command is given up."""
+_MOST_TRIED = 80
+"""Settings that are tried for each of them; no published command has as many."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,8 @@ def _better(
     serving: Serving, made: Plan | DFlashError, without: frozenset[str]
 ) -> Iterator[tuple[str, Plan | DFlashError]]:
     """The settings without which it would be a plan, or another refusal."""
-    for setting in (name for name in serving.settings if name not in without):
+    names = (name for name in serving.settings if name not in without)
+    for setting in islice(names, _MOST_TRIED):
         better = _planned(serving, without | {setting})
         if isinstance(better, Plan) or str(better) != str(made):
             yield setting, better

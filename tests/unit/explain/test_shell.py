@@ -143,7 +143,7 @@ def test_commands_among_other_text(text: str, words: list[tuple[str, ...]]) -> N
 @pytest.mark.parametrize(
     "text",
     ["a " * 120_000, "vllm serve a --x " + "y " * 120_000, "It's\n" * 40_000, "; " * 120_000,
-     "/" * 260_000 + " 'x", "vllm serve 'a" + "\nb" * 80],
+     "/" * 260_000 + " 'x", "vllm serve a " + "--aa" * 60_000 + "0", "vllm serve 'a" + "\nb" * 80],
 )  # fmt: skip
 def test_hostile_text_ends_soon(text: str) -> None:
     start = time.process_time()
