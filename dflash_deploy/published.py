@@ -23,11 +23,6 @@ def published_table(
     alone has nothing to be compared with, and gets none.
     """
     loads = sorted({_load(row) for row in evidence.results if _gain(row)})
-    groups: dict[tuple[str, str], list[Measurement]] = {}
-    known = schedules(evidence)
-    for row in evidence.results:
-        block = _scheduled(row, known) or f"{row.block_size or evidence.block_size or ''}"
-        groups.setdefault((row.task, block), []).append(row)
     groups = _groups(evidence)
     header = ["TASK", "BLOCK", "ACCEPTED", *(f"AT {load}" if load else "GAIN" for load in loads)]
     rows = [_row(task, block, found, loads) for (task, block), found in groups.items()]
@@ -45,8 +40,6 @@ def schedules(evidence: Evidence) -> dict[str, str]:
     return {"*" * number: words for number, words in enumerate(found, 1)}
 
 
-def _scheduled(row: Measurement, known: Mapping[str, str]) -> str | None:
-    return next((mark for mark, words in known.items() if words == in_words(row.schedule)), None)
 def accepted_table(
     evidence: Evidence, *, bars: bool = False
 ) -> tuple[list[str], list[tuple[str, ...]]] | None:
@@ -65,7 +58,7 @@ def accepted_table(
         return None
     header = ["TASK", "BLOCK", *(f"AT {load}" if load else "ANY" for load in loads)]
     rows = [
-        (task, f"{block or ''}", *(f"{by_load[at]:g}" if at in by_load else "" for at in loads))
+        (task, block, *(f"{by_load[at]:g}" if at in by_load else "" for at in loads))
         for (task, block), by_load in lengths.items()
     ]
     if bars and len(rows) > 1:
@@ -75,12 +68,18 @@ def accepted_table(
     return header, rows
 
 
-def _groups(evidence: Evidence) -> dict[tuple[str, int | None], list[Measurement]]:
-    """Rows of one task and block size."""
-    groups: dict[tuple[str, int | None], list[Measurement]] = {}
+def _groups(evidence: Evidence) -> dict[tuple[str, str], list[Measurement]]:
+    """Rows of one task, and of one block size or schedule."""
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    known = schedules(evidence)
     for row in evidence.results:
-        groups.setdefault((row.task, row.block_size or evidence.block_size), []).append(row)
+        block = _scheduled(row, known) or f"{row.block_size or evidence.block_size or ''}"
+        groups.setdefault((row.task, block), []).append(row)
     return groups
+
+
+def _scheduled(row: Measurement, known: Mapping[str, str]) -> str | None:
+    return next((mark for mark, words in known.items() if words == in_words(row.schedule)), None)
 
 
 def bar(value: float, longest: float, width: int = BAR) -> str:

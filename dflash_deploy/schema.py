@@ -198,7 +198,6 @@ class When(Struct, frozen=True, kw_only=True):
     architecture: list[Architecture] | None = None
     cards: list[str] | None = None
     """Ids of gpus.yaml, where what was measured holds for these alone."""
-    memory_at_least_gib: Positive | None = None
     memory_at_least_gib: Count | None = None
     """Of one card."""
     concurrency_at_most: Count | None = None
@@ -234,19 +233,13 @@ class Measurement(Struct, frozen=True, kw_only=True):
     """One row of a table. Acceptance length counts the bonus token; speedup is over plain."""
 
     task: Task
-    concurrency: int | None = None
+    concurrency: Count | None = None
     rate: PositiveFloat | None = None
     """Requests that arrived a second, in place of a number in flight. They bound what is answered,
     so that such a row has no speed."""
-    block_size: int | None = None
+    block_size: BlockSize | None = None
     schedule: list[Span] = []
     """In place of a block: draft tokens by requests in a step."""
-    acceptance_length: float | None = None
-    speedup: float | None = None
-    tokens_per_second: float | None = None
-    baseline_tokens_per_second: float | None = None
-    concurrency: Count | None = None
-    block_size: BlockSize | None = None
     acceptance_length: Annotated[float, msgspec.Meta(ge=1, le=1024)] | None = None
     speedup: PositiveFloat | None = None
     tokens_per_second: PositiveFloat | None = None

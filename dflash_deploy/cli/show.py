@@ -267,8 +267,7 @@ def _recipes(entry: Entry, draft: Draft) -> None:
 
 
 def _evidence(evidence: Evidence) -> None:
-    from dflash_deploy.published import published_table, schedules
-    from dflash_deploy.published import accepted_table, published_table
+    from dflash_deploy.published import accepted_table, published_table, schedules
 
     said = [
         f"{evidence.engine} {evidence.version or ''}".strip(),
@@ -284,18 +283,12 @@ def _evidence(evidence: Evidence) -> None:
     _output.paragraph(f"{evidence.outcome}: {title}", style="bold")
     _output.paragraph(evidence.how)
     if evidence.results:
-        header, rows = published_table(evidence, bars=_output.draws())
-        columns = [
-            _output.Column(name, right=bool(name) and i > 0, extra=not name)
-            for i, name in enumerate(header)
-        ]
-        _output.table(columns, rows)
-    for mark, words in schedules(evidence).items():
-        _output.paragraph(f"{mark} draft tokens by requests in a step: {words}")
         _published(*published_table(evidence, bars=_output.draws()))
     if by_load := accepted_table(evidence, bars=_output.draws()):
         _output.paragraph("accepted tokens a step, by requests at once:")
         _published(*by_load)
+    for mark, words in schedules(evidence).items():
+        _output.paragraph(f"{mark} draft tokens by requests in a step: {words}")
     _output.paragraph(f"source: {evidence.source}", style="dim")
 
 

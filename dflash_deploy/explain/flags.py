@@ -21,9 +21,8 @@ from dflash_deploy.explain.serving import Serving
 from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.flag_tables import Given, first_with, flag_table, last_with
 from dflash_deploy.json_options import SPECULATION
-from dflash_deploy.secret_keys import secret_key
-from dflash_deploy.situation import flag_for
 from dflash_deploy.refuse import OWN_OPTIONS
+from dflash_deploy.secret_keys import secret_key
 
 _DEFAULTS = {
     ("sglang", "--tp-size"): ("1",), ("sglang", "--dtype"): ("bfloat16", "auto"),
@@ -67,11 +66,10 @@ def _word(given: Given, _: Seen) -> Judged | None:
     return Judged(as_part(given), "wrong", wrong) if given.flag is None else None
 
 
-def _secret(given: Given, _: Seen) -> Judged | None:
+def _secret(given: Given, seen: Seen) -> Judged | None:
     if name := secret_key(given):
         return Judged(as_part(given), "wrong", f"`{name}` is a secret, and on a command line there"
                       " for everybody to see: it belongs into a file for --config")  # fmt: skip
-def _secret(given: Given, seen: Seen) -> Judged | None:
     if not is_secret_option(given.flag or ""):
         return None
     instead = "export HF_TOKEN=..." if "hf" in (given.flag or "") else "export DFLASH_API_KEY=..."

@@ -18,6 +18,7 @@ from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.plan import Plan
 from dflash_deploy.refuse import OWN_OPTIONS
 from dflash_deploy.request import Request
+from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import flag_for
 
 API_KEY_ENV = "DFLASH_API_KEY"
@@ -134,7 +135,7 @@ def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
 def _is_right(given: Given) -> bool:
     words = (given.as_written, *given.words)
     repeated = all(may_be_repeated(word) and not needs_shell(word) for word in words)
-    return repeated and not given.choices
+    return repeated and not given.choices and not secret_key(given)
 
 
 def _written(given: Given) -> tuple[str, ...]:

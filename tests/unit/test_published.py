@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dflash_deploy.published import bar, published_table, schedules
 from dflash_deploy import registry
-from dflash_deploy.published import accepted_table, bar, published_table
+from dflash_deploy.published import accepted_table, bar, published_table, schedules
 from dflash_deploy.schema import Evidence, Measurement
 
 
@@ -87,6 +86,8 @@ def test_a_schedule_is_marked_and_spelled_out() -> None:
     assert header == ["TASK", "BLOCK", "ACCEPTED", "AT 1"]
     assert rows == [("gsm8k", "*", "", "4.9x"), ("gsm8k", "8", "5.1", "3x")]
     assert schedules(of) == {"*": "15 up to 8 requests, 7 up to 64"}
+
+
 def test_lengths_that_change_with_the_load_have_a_table() -> None:
     found = accepted_table(evidence(
         row(concurrency=32, acceptance_length=8.62), row(concurrency=1, acceptance_length=8.59),
