@@ -51,12 +51,13 @@ def compare(prompt: str, plain: Answer, dflash: Answer) -> Compared:
 
 def judge(seen: Sequence[Compared], *, max_regret: float = NEAR_TIE) -> Judgement:
     """`max_regret`: the most, in nats, that a first divergence may cost."""
-    regrets = [(one, one.divergence.regret) for one in seen if one.divergence is not None]
+    apart = [(one, one.divergence) for one in seen if one.divergence is not None]
+    told = [(one, divergence.within(max_regret)) for one, divergence in apart]
     return Judgement(
         prompts=len(seen),
-        exact=len(seen) - len(regrets),
-        near_ties=tuple(one for one, cost in regrets if cost is not None and cost <= max_regret),
-        costly=tuple(one for one, cost in regrets if cost is not None and cost > max_regret),
-        untold=tuple(one for one, cost in regrets if cost is None),
+        exact=len(seen) - len(apart),
+        near_ties=tuple(one for one, near in told if near is True),
+        costly=tuple(one for one, near in told if near is False),
+        untold=tuple(one for one, near in told if near is None),
         loops=tuple(one for one in seen if one.dflash_loops and not one.plain_loops),
     )

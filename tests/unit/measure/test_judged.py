@@ -35,6 +35,11 @@ def test_what_nobody_can_tell_does_not_pass():
     assert (found.untold, found.passed) == ((UNTOLD,), False)
 
 
+def test_a_bound_that_is_below_what_may_be_spent_tells_nothing():
+    unheard = compare("7", Answer("a", (Token("a", -0.1, {"a": -0.1}),)), answer("q"))
+    assert judge([unheard]).untold == (unheard,)
+
+
 def test_a_loop_counts_only_where_plain_decoding_has_none():
     ours, both = (
         compare("5", Answer("so"), Answer(ROUND)),
