@@ -23,7 +23,7 @@ def far_below(report: Report, published: Sequence[Evidence]) -> Iterator[str]:
         for workload in report.workloads:
             cells = [c for c in report.cells if (c.arm, c.workload) == (arm.name, workload.name)]
             length = acceptance(cells)
-            known = expected_length(report, published, workload.name, arm.block_size)
+            known = expected_length(report.engine, published, workload.name, arm.block_size)
             if length is None or known is None or length >= FAR * known[0]:
                 continue
             expected, evidence, row = known

@@ -9,7 +9,7 @@ import msgspec
 from dflash_deploy.measure.report import Report
 from dflash_deploy.published import speedup
 from dflash_deploy.registry import Entry
-from dflash_deploy.schema import Evidence, Measurement
+from dflash_deploy.schema import EngineName, Evidence, Measurement
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ def published_for(entry: Entry, draft: str | None) -> list[Evidence]:
 
 
 def nearest(
-    report: Report, published: Sequence[Evidence], task: str, block: int | None
+    engine: EngineName, published: Sequence[Evidence], task: str, block: int | None
 ) -> list[tuple[Evidence, Measurement]]:
     """Rows to compare a workload with, the likest first: its own task before an average.
 
@@ -62,21 +62,21 @@ def nearest(
         rows,
         key=lambda each: (
             each[1].task != task,
-            each[0].engine != report.engine,
+            each[0].engine != engine,
             each[0].build is not None,
         ),
     )
 
 
 def expected_length(
-    report: Report, published: Sequence[Evidence], task: str, block: int | None
+    engine: EngineName, published: Sequence[Evidence], task: str, block: int | None
 ) -> tuple[float, Evidence, Measurement] | None:
     """The acceptance length to compare with, and where it is from.
 
     Without a row of this task or an average, the lowest on record of this block: a draft that falls
     far below its worst task is in trouble whatever it is asked.
     """
-    for evidence, row in nearest(report, published, task, block):
+    for evidence, row in nearest(engine, published, task, block):
         if row.acceptance_length:
             return row.acceptance_length, evidence, row
     others = [

@@ -101,7 +101,9 @@ def run_of(sample: Sample) -> Run:
             if a.first is not None and a.output_tokens > 1
         ),
         latency=percentiles(answer.ended - answer.sent for answer in full),
-        speculation=speculation(full, sample.counted),
+        speculation=speculation(
+            [answer.cycles for answer in full if answer.cycles], sample.counted
+        ),
     )
 
 
@@ -118,7 +120,7 @@ def _cached(answers: list[Answer], counted: Counted) -> int | None:
     return None if counted.cached_tokens is None else round(counted.cached_tokens)
 
 
-def speculation(answers: list[Answer], counted: Counted) -> Speculation | None:
+def speculation(reports: Sequence[Cycles], counted: Counted) -> Speculation | None:
     """From the server's counters, else from its report on each request, else from its gauge."""
     if counted.drafts is not None:
         return Speculation(
@@ -130,7 +132,6 @@ def speculation(answers: list[Answer], counted: Counted) -> Speculation | None:
             ),
             source="the server's counters, before and after",
         )
-    reports = [answer.cycles for answer in answers if answer.cycles]
     if reports:
         return Speculation(
             drafts=sum(report.drafts for report in reports),

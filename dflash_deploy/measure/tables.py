@@ -79,7 +79,8 @@ def _on_record(
     found = [
         f"{known[0]:g} ({known[2].task}, block {block})"
         for block in blocks
-        if block and (known := expected_length(report, published, workload, block)) is not None
+        if block
+        and (known := expected_length(report.engine, published, workload, block)) is not None
     ]
     return ", ".join(found) or NONE
 
