@@ -21,6 +21,11 @@ def _begun() -> bool:
     return _text("ACCEPTANCE_AGAIN") is not None and pids is not None and Path(pids).exists()
 
 
+def _bend(said: str | None) -> tuple[str, int] | None:
+    kind, _, every = (said or "").partition(":")
+    return (kind, int(every or 1)) if kind else None
+
+
 @dataclass(frozen=True)
 class Knobs:
     version: str
@@ -76,6 +81,11 @@ class Knobs:
     """Answer every so many-th request with status 500; 0: none."""
     break_stream: bool
     """Close the connection in the middle of a streamed answer."""
+    bend: tuple[str, int] | None
+    """How a server with a draft answers otherwise than plain decoding (`said.BENDS`), and in every
+    so many-th answer: BEND=tie, or tie:2."""
+    logprobs: str | None
+    """`none`: answer without log-probabilities; `refuse`: answer 400 to who asks for them."""
     stderr_flood: int
     """Bytes of log to write once the server is up."""
 
@@ -113,6 +123,8 @@ class Knobs:
             crash_on=int(crash_on) if crash_on else None,
             fail_every=int(_number("FAIL_EVERY", 0)),
             break_stream=bool(_text("BREAK_STREAM")),
+            bend=_bend(_text("BEND")),
+            logprobs=_text("LOGPROBS"),
             stderr_flood=int(_number("STDERR_FLOOD", 0)),
         )
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from tests.fakes.knobs import Knobs
 from tests.fakes.lifecycle import crash
-
-WORDS = ("The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ".")
+from tests.fakes.said import WORDS, logprobs, tokens
 
 
 @dataclass
@@ -60,6 +59,14 @@ class Server:
         crowded = slow is not None and drafted >= slow[0] and self.streams >= slow[1]
         time.sleep(self.knobs.chunk_delay + (slow[2] if slow and crowded else 0))
         return min(max(1, round(self.knobs.acceptance)), drafted + 1) if self.block_size else 1
+
+    @property
+    def bend(self) -> str | None:
+        """How a server with a draft bends the answer that it just counted."""
+        if self.block_size is None or self.knobs.bend is None:
+            return None
+        kind, every = self.knobs.bend
+        return kind if self.answers % every == 0 else None
 
     def speculate(self, tokens: int) -> tuple[int, int]:
         """Count an answer of so many tokens; its drafts (verify steps) and accepted tokens."""
@@ -114,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def refuse(self, body: dict[str, Any]) -> str | None:
         """Why this body is a 400, if it is."""
+        if body.get("logprobs") and self.state.knobs.logprobs == "refuse":
+            return "log probabilities are not supported here."
         return None
 
     def decorate(
@@ -162,10 +171,10 @@ class Handler(BaseHTTPRequestHandler):
         if refusal := self.refuse(body):
             self.error(400, refusal)
             return
-        tokens = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
-        drafts, _ = self.state.speculate(tokens)
+        count = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
+        drafts, _ = self.state.speculate(count)
         self.state.cache(body)
-        usage = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": tokens + 7}
+        usage = {"prompt_tokens": 7, "completion_tokens": count, "total_tokens": count + 7}
         frame = {"id": "cmpl-1", "created": int(time.time()), "model": self.state.served[0]}
         if body.get("stream"):
             with self.state.lock:
@@ -177,9 +186,12 @@ class Handler(BaseHTTPRequestHandler):
                     self.state.streams -= 1
             return
         choice: dict[str, Any] = {"index": 0, "finish_reason": "length"}
-        text = "".join(WORDS[i % len(WORDS)] for i in range(tokens))
+        said = tokens(count, body, self.state.bend if chat else None)
+        text = "".join(said)
         thought = _thinking(body)
         if chat:
+            told = body.get("logprobs") and self.state.knobs.logprobs != "none"
+            choice["logprobs"] = logprobs(said, body.get("top_logprobs") or 0) if told else None
             choice["message"] = {"role": "assistant", "content": text} | (
                 {self.reasoning_key: "Let me think."} if thought else {}
             )
@@ -187,7 +199,7 @@ class Handler(BaseHTTPRequestHandler):
             choice["text"] = text
         kind = "chat.completion" if chat else "text_completion"
         answer = {**frame, "object": kind, "choices": [choice], "usage": usage}
-        self.decorate(answer, body, drafts, tokens)
+        self.decorate(answer, body, drafts, count)
         self.reply(200, answer)
 
     # vLLM 0.33 says `reasoning`, SGLang `reasoning_content`

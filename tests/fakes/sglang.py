@@ -43,7 +43,10 @@ class SglangHandler(Handler):
     def refuse(self, body: dict[str, Any]) -> str | None:
         if body.get("return_meta_info") and body.get("stream"):
             return "return_meta_info is not supported with stream."
-        return None
+        without = (0, 5, 13) <= release(self.state.knobs.version) < (0, 5, 18)
+        if body.get("logprobs") and self.state.block_size and without:
+            return "return_logprob is not supported with DFLASH."
+        return super().refuse(body)
 
     def get(self, path: str) -> bool:
         state = self.state

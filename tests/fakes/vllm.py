@@ -30,6 +30,8 @@ FLAGS = (
     Flag("--language-model-only", "0"), Flag("--moe-backend"), Flag("--enforce-eager", "0"),
     Flag("--nnodes"), Flag("--node-rank"), Flag("--master-addr"), Flag("--headless", "0"),
 )  # fmt: skip
+MOST_LOGPROBS = 20
+"""Without --max-logprobs."""
 
 
 class VllmHandler(Handler):
@@ -39,7 +41,9 @@ class VllmHandler(Handler):
     def refuse(self, body: dict[str, Any]) -> str | None:
         if self.state.block_size and (body.get("min_p") or body.get("logit_bias")):
             return "min_p and logit_bias are not supported with speculative decoding."
-        return None
+        if int(body.get("top_logprobs") or 0) > MOST_LOGPROBS:
+            return f"Requested logprobs of {body['top_logprobs']}, more than {MOST_LOGPROBS}."
+        return super().refuse(body)
 
     def get(self, path: str) -> bool:
         if path == "/health":
