@@ -125,19 +125,19 @@ def served_models(endpoint: Endpoint) -> list[str]:
             answer = client.get("/v1/models")
     except httpx.HTTPError as error:
         raise unreachable(endpoint, error) from error
-    if answer.status_code != httpx.codes.OK:
+    if answer.status_code not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
         raise refusal(endpoint, answer.status_code, answer.content)
     try:
         return [str(model["id"]) for model in answer.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:
         raise LaunchError(
             f"{endpoint.address} is no OpenAI-compatible server",
-            hint="dflash chat http://localhost:8000",
+            hint="dflash serve MODEL starts one; its address is as http://localhost:8000",
         ) from error
 
 
 def identity(endpoint: Endpoint) -> tuple[EngineName, str | None]:
-    """Which engine answers and its release: each has a path of its own that says so."""
+    """Which engine answers and its release: where each says so, and in what words."""
     import httpx
 
     paths: dict[str, EngineName] = {"/server_info": "sglang", "/version": "vllm"}
@@ -146,8 +146,10 @@ def identity(endpoint: Endpoint) -> tuple[EngineName, str | None]:
             for path, engine in paths.items():
                 answer = client.get(path)
                 if answer.status_code == httpx.codes.OK:
-                    with suppress(ValueError, KeyError, TypeError):
-                        return engine, str(answer.json()["version"])
+                    with suppress(ValueError, KeyError, TypeError, AttributeError):
+                        said = answer.json()
+                        own = said.get("engine") == "transformers"
+                        return "transformers" if own else engine, str(said["version"])
     except httpx.HTTPError as error:
         raise unreachable(endpoint, error) from error
     return "vllm", None

@@ -135,7 +135,8 @@ def create_app(service: Service) -> Starlette:
         return transport.json_response(answers.model(name, intake.max_model_len, created))
 
     async def version(_: Request) -> Response:
-        return transport.json_response({"version": __version__})
+        # vLLM's path and its key; what it has no key for tells the two apart
+        return transport.json_response({"version": __version__, "engine": "transformers"})
 
     routes = [
         Route("/v1/models", models),

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from dflash_deploy import __version__
 from dflash_deploy.errors import LaunchError
 from dflash_deploy.measure.connection import connect, identity, message_of, served_models
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.schema import EngineName
 from tests.fakes.plans import TARGET, free_port
 from tests.unit.measure.conftest import Serve
+from tests.unit.server.fakes import running
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,16 @@ def test_a_password_in_an_address_is_not_shown() -> None:
 @pytest.mark.parametrize(("engine", "release"), [("vllm", "0.26.0"), ("sglang", "0.5.17")])
 def test_a_server_says_which_engine_it_is(serve: Serve, engine: EngineName, release: str) -> None:
     assert identity(serve(engine, release)) == (engine, release)
+
+
+def test_the_embedded_server_is_not_taken_for_vllm() -> None:
+    with running() as server:
+        assert identity(Endpoint(server.url, "m", "vllm")) == ("transformers", __version__)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_path_that_is_not_there_is_no_server(serve: Serve, engine: EngineName) -> None:
+    here = serve(engine)
+    astray = Endpoint(f"{here.base_url}/nowhere", "m", engine)
+    with pytest.raises(LaunchError, match="is no OpenAI-compatible server"):
+        served_models(astray)

@@ -188,7 +188,8 @@ def test_the_models_route_lists_every_name(client):
 
 def test_health_version_and_heads(client):
     assert client.get("/health").status_code == 200
-    assert client.get("/version").json() == {"version": __version__}
+    own = {"version": __version__, "engine": "transformers"}
+    assert client.get("/version").json() == own
     assert client.head("/health").status_code == 200
 
 
