@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dflash_deploy.server.api_error import invalid
-from dflash_deploy.server.spelling import token_bytes
+from dflash_deploy.server.spelling import Spelling
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class HubText:
         from transformers import AutoTokenizer
 
         self._tokenizer = AutoTokenizer.from_pretrained(model, revision=revision)
+        self._spelling = Spelling(self._tokenizer)
         config = _generation_config(model, revision)
         self.vocabulary: int = len(self._tokenizer)
         self.stop_token_ids = _stop_tokens(self._tokenizer.eos_token_id, config.get("eos_token_id"))
@@ -92,7 +93,7 @@ class HubText:
         return text
 
     def token_bytes(self, token: int) -> bytes:
-        return token_bytes(self._tokenizer, token)
+        return self._spelling(token)
 
     def _render(self, messages: list[dict[str, str]], options: Mapping[str, Any]) -> str:
         from jinja2 import TemplateError
