@@ -9,7 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from dflash_deploy.measure.lossless import Answer, Token
+from dflash_deploy.measure.sample import Cycles
+from dflash_deploy.measure.stream import reported
+
+
+class Said(msgspec.Struct, frozen=True):
+    """An answer, what of it is no thought, and the engine's report on its speculation."""
+
+    answer: Answer
+    content: str
+    cycles: Cycles | None = None
+
+
+def said_of(response: Mapping[str, Any]) -> Said:
+    message = response["choices"][0]["message"]
+    cycles = reported(response.get("metrics"), response.get("sglext"))
+    return Said(answer_of(response), message.get("content") or "", cycles)
 
 
 def answer_of(response: Mapping[str, Any]) -> Answer:

@@ -1,0 +1,28 @@
+"""What servers drafted and accepted while they were asked, beside what is on record. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dflash_deploy.measure.sample import Counted, Cycles, speculation
+from dflash_deploy.measure.verified import Accepted
+from dflash_deploy.schema import Evidence, Measurement
+
+OnRecord = tuple[float, Evidence, Measurement]
+"""An acceptance length, and where it is from."""
+
+
+def accepted_in(
+    reports: Sequence[Cycles], dflash: Counted | None, plain: Counted | None, known: OnRecord | None
+) -> Accepted:
+    """`reports`: the engine's on each answer; the counters of a run that was cut off are None."""
+    found = speculation(reports, dflash or Counted())
+    theirs = speculation((), plain or Counted())
+    return Accepted(
+        length=found.length if found else None,
+        drafts=found.drafts if found and found.gauge is None else None,
+        plain_drafts=theirs.drafts if theirs and theirs.gauge is None else None,
+        source=found.source if found else "the server does not say what it drafted",
+        on_record=known[0] if known else None,
+        record=f"{known[2].task}: {known[1].source}" if known else None,
+    )
