@@ -27,6 +27,7 @@ from dflash_deploy.cli import (
     stop,
     top,
     tune,
+    verify,
 )
 from dflash_deploy.cli import list as list_command
 from dflash_deploy.cli._repeated import registry_said
@@ -56,6 +57,7 @@ app.command("explain")(explain.explain)
 app.command("chat")(chat.chat)
 app.command("bench")(bench.bench)
 app.command("tune")(tune.tune)
+app.command("verify")(verify.verify)
 app.add_typer(engine.app, name="engine")
 app.add_typer(registry.app, name="registry")
 

@@ -65,16 +65,16 @@ def test_a_chance_is_one(lost, won):
 
 
 def drawn(chance: random.Random, weights: tuple[float, float], prompts: int) -> list[Said]:
-    return [said(" ".join(chance.choices("ab", weights, k=4))) for _ in range(prompts * 40)]
+    return [said(" ".join(chance.choices("ab", weights, k=4))) for _ in range(prompts * 20)]
 
 
 @pytest.mark.parametrize(("weights", "fails"), [((1, 1), False), ((1, 9), True)])
 def test_samples_of_many_prompts_can_fail_the_gate(weights, fails):
     chance = random.Random(5)
-    every = [asked(str(number), draw=draw) for number in range(12) for draw in range(40)]
+    every = [asked(str(number), draw=draw) for number in range(12) for draw in range(20)]
     seen = list(zip(every, drawn(chance, (1, 1), 12), drawn(chance, weights, 12), strict=True))
     found = sampled(seen, seed=0)
-    assert [(each.prompt, each.plain) for each in found[:2]] == [("0", 40), ("1", 40)]
+    assert [(each.prompt, each.plain) for each in found[:2]] == [("0", 20), ("1", 20)]
     assert ("other_distribution" in reasons(None, p=together(found))) == fails
 
 
