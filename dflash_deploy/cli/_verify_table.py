@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._output import Column
 from dflash_deploy.measure.judged import Compared, Judgement
-from dflash_deploy.measure.verified import Accepted, Verification
+from dflash_deploy.measure.verified import Accepted, Sampled, Verification
 
 CHECKS = (Column("CHECK"), Column("FOUND", wrap=True))
 PARTINGS = (
@@ -39,14 +39,7 @@ def _checks(found: Verification) -> Iterator[tuple[str, str]]:
         marks = found.accuracy
         yield "right answers", f"plain {marks.plain}, DFlash {marks.dflash} of {marks.known}"
     if found.same_distribution is not None:
-        worst = min(found.sampled, key=lambda each: each.p)
-        yield (
-            "distribution",
-            (
-                f"p = {found.same_distribution:.2g} over {len(found.sampled)} prompts; the least,"
-                f" {worst.p:.2g}, of {_cut(worst.prompt, PROMPT)}"
-            ),
-        )
+        yield "distribution", f"p = {found.same_distribution:.2g}" + _worst(found.sampled)
     if found.acceptance is not None:
         yield "acceptance", _acceptance(found.acceptance)
 
@@ -59,6 +52,13 @@ def _judged(found: Judgement, max_regret: float) -> Iterator[tuple[str, str]]:
     if found.untold:
         yield "untold", f"{len(found.untold)}: nobody can tell what they cost"
     yield "loops", f"{len(found.loops)}: DFlash's alone" if found.loops else "none"
+
+
+def _worst(ones: Sequence[Sampled]) -> str:
+    if len(ones) == 1:
+        return ""
+    worst = min(ones, key=lambda each: each.p)
+    return f" over {len(ones)} prompts; the least, {worst.p:.2g}, of {_cut(worst.prompt, PROMPT)}"
 
 
 def _regrets(ones: Sequence[Compared], why: str) -> str:

@@ -54,7 +54,7 @@ def verify(wanted: Verifying) -> None:
     try:
         run.all()
     except KeyboardInterrupt:
-        run.told(Interrupted("interrupted"))
+        run.told(Interrupted("interrupted before every pair of answers was complete"))
     except DFlashError as error:
         run.told(error)
     else:

@@ -171,6 +171,28 @@ def test_without_any_log_probabilities_what_differs_is_untold(verify, how):
     assert verify(LOGPROBS=how).code == 0  # the same texts are the same
 
 
+def test_a_file_of_ones_own_with_known_answers(verify, tmp_path):
+    file = tmp_path / "sums.jsonl"
+    file.write_text('{"prompt": "2 + 2?", "answer": "4"}\n{"prompt": "Hello."}\n')
+    ended = verify("--workload", str(file))
+    assert ended.code == 0, ended.err
+    assert checks(ended.out)["right answers"] == "plain 0, DFlash 0 of 1"
+    assert checks(ended.out)["compared"] == "6 pairs of answers to chat, sums"
+
+
+def test_interrupted_while_plain_decoding_answers_it_has_nothing_to_tell(dflash, port, tmp_path):
+    env = {"FAKE_ENGINE_ANSWER_DELAY": "0.4", "FAKE_ENGINE_PIDS": str(tmp_path / "pids")}
+    words = ("verify", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), *LONG)
+    process = dflash.start(*words, env=env)
+    wait_for("ready after", process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "interrupted before every pair" in err
+    assert "Traceback" not in err
+    assert gone([int(line) for line in (tmp_path / "pids").read_text().split()])
+
+
 def test_a_baseline_that_drafts_is_none(serving, dflash):
     fast, slow = serving(), serving()
     ended = dflash.run("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *SHORT)
