@@ -20,6 +20,7 @@ class Answer:
     include_usage: bool = False
     prompt_ids: tuple[int, ...] | None = None  # set: the client wants token ids as well
     spell: TokenBytes | None = None  # set: the client wants log-probabilities as well
+    tell_steps: bool = False  # the client wants to know what each cycle took from the draft
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, chunks: list[Chunk], report: Report) -> dict[str, Any]:
@@ -47,7 +48,8 @@ class Answer:
         else:
             said = {"text": chunk.text}
         reason = None if chunk.report is None else chunk.report.finish_reason
-        return self._chunk([self._choice(said, reason, [chunk])])
+        choice = self._choice(said, reason, [chunk])
+        return self._chunk([choice | {"dflash": told(chunk)} if self.tell_steps else choice])
 
     def closing(self, report: Report) -> dict[str, Any] | None:
         """The usage chunk, for those who asked for it."""
@@ -57,7 +59,7 @@ class Answer:
 
     @property
     def _tells_tokens(self) -> bool:
-        return self.prompt_ids is not None or self.spell is not None
+        return self.prompt_ids is not None or self.spell is not None or self.tell_steps
 
     def _choice(
         self, said: dict[str, Any], reason: str | None, chunks: list[Chunk]
@@ -86,6 +88,19 @@ class Answer:
             "model": self.model,
             "choices": choices,
         }
+
+
+def told(chunk: Chunk) -> dict[str, Any]:
+    """One cycle, as this server alone tells it: its counts, and its text by who proposed it."""
+    return {
+        "drafted": chunk.step.drafted,
+        "accepted": chunk.step.accepted,
+        "committed": len(chunk.token_ids),
+        "pieces": [
+            {"from": "draft" if span.drafted else "target", "text": span.text}
+            for span in chunk.spans
+        ],
+    }
 
 
 def usage_and_metrics(report: Report) -> dict[str, Any]:

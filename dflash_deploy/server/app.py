@@ -71,7 +71,10 @@ class Service:
         state = RequestState(job, self.intake.text.decode, mailbox.post)
         prompt_ids = job.prompt_ids if body.return_token_ids else None
         spell = None if body.alternatives is None else self.intake.text.token_bytes
-        answer = Answer(job.request_id, body.model, chat, body.include_usage, prompt_ids, spell)
+        answer = Answer(
+            job.request_id, body.model, chat, body.include_usage, prompt_ids, spell,
+            tell_steps=body.include_dflash,
+        )  # fmt: skip
         self.scheduler.submit(state)
         streams = False
         try:

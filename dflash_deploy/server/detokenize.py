@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from os.path import commonprefix
 
 REPLACEMENT = "\ufffd"
 # An unfinished character has at most three bytes, and a token at least one. A longer run that still
@@ -16,6 +18,9 @@ class Detokenizer:
     A token's text depends on its neighbours (bytes of one character, a leading space that only the
     first word loses), so each piece is the difference between two decodings that begin at the last
     token known to be whole.
+
+    `shares` says how many of the last piece's characters came with each of the tokens since the
+    piece before; it is empty while they wait. A character belongs to the token that completes it.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
@@ -23,28 +28,45 @@ class Detokenizer:
         self._window: list[int] = []
         self._given = 0  # tokens of the window whose text went out
         self._before = ""  # their text
+        self._readings: list[str] = []  # what the window read as after each token that waits
+        self.shares: tuple[int, ...] = ()
 
     def push(self, token: int) -> str:
         self._window.append(token)
         text = self._decode(self._window)
-        waiting = len(self._window) - self._given
-        if text.endswith(REPLACEMENT) and waiting < LONGEST_WAIT:
+        self._readings.append(text)
+        if text.endswith(REPLACEMENT) and len(self._readings) < LONGEST_WAIT:
+            self.shares = ()
             return ""
-        return self._give(text)
+        return self._give()
 
     def flush(self) -> str:
         """What was held back: the answer is over, so half a character is all there will be."""
-        if self._given == len(self._window):
+        if not self._readings:
+            self.shares = ()
             return ""
-        return self._give(self._decode(self._window))
+        return self._give()
 
-    def _give(self, text: str) -> str:
+    def _give(self) -> str:
+        text = self._readings[-1]
         piece = text[len(self._before) :]
+        self.shares = _shares(len(self._before), self._readings)
+        self._readings.clear()
         if piece:  # a token without text (a special one) keeps the old start
             del self._window[: self._given]
             self._before = self._decode(self._window)
         self._given = len(self._window)
         return piece
+
+
+def _shares(start: int, readings: Sequence[str]) -> tuple[int, ...]:
+    """By how much each token made the text longer that still stands in the last reading."""
+    final = readings[-1]
+    standing = (
+        len(commonprefix((reading, final)))  # noqa: RUF071 - characters are what is meant
+        for reading in readings
+    )
+    return tuple(b - a for a, b in pairwise(accumulate(standing, max, initial=start)))
 
 
 class StopStrings:

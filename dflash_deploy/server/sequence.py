@@ -9,6 +9,7 @@ from typing import Literal
 
 from dflash_deploy.server.api_error import ApiError
 from dflash_deploy.server.detokenize import Detokenizer, StopStrings
+from dflash_deploy.server.origins import Origins, Span
 from dflash_deploy.speculative.types import Chance, Decoder, Sampling, Step
 
 FinishReason = Literal["stop", "length"]
@@ -54,12 +55,16 @@ class Report:
 
 @dataclass(frozen=True)
 class Chunk:
-    """One cycle's worth of answer; the last one of a sequence carries its report."""
+    """One cycle's worth of answer; the last one of a sequence carries its report.
+
+    `spans` is `text` once more, cut where the draft's tokens end and the target's own begin.
+    """
 
     text: str
     token_ids: tuple[int, ...]
     step: Step
     report: Report | None = None
+    spans: tuple[Span, ...] = ()
 
     @property
     def chances(self) -> tuple[Chance, ...]:
@@ -79,6 +84,7 @@ class RequestState:
         self.arrived = time.perf_counter()
         self._detokenizer = Detokenizer(decode)
         self._stops = StopStrings(job.stops)
+        self._origins = Origins()
         self._steps: Iterator[Step] | None = None
         self._first_token = 0.0
         self._count = self._drafted = self._accepted = 0
@@ -119,7 +125,9 @@ class RequestState:
             if token in self.job.sampling.stop_token_ids:
                 reason = "stop"
             else:
-                pieces.append(self._stops.push(self._detokenizer.push(token)))
+                # the draft's accepted tokens come first; the last of a step is the target's
+                text = self._read(token, drafted=kept <= step.accepted)
+                pieces.append(self._stops.push(text))
                 if self._stops.hit:
                     reason = "stop"
                 elif self._count + kept == self.job.sampling.max_new_tokens:
@@ -131,10 +139,17 @@ class RequestState:
             reason = "stop"
         return self._chunk(step.tokens[:kept], pieces, step, reason)
 
+    def _read(self, token: int, *, drafted: bool) -> str:
+        text = self._detokenizer.push(token)
+        self._origins.push(drafted=drafted, shares=self._detokenizer.shares)
+        return text
+
     def _rest(self) -> str:
         if self._stops.hit:
             return ""
-        return self._stops.push(self._detokenizer.flush()) + self._stops.flush()
+        held = self._detokenizer.flush()
+        self._origins.settle(self._detokenizer.shares)
+        return self._stops.push(held) + self._stops.flush()
 
     def _chunk(
         self,
@@ -145,7 +160,8 @@ class RequestState:
     ) -> Chunk:
         self._count += len(tokens)
         report = None if reason is None else self._report(reason)
-        return Chunk("".join(pieces), tokens, step, report)
+        text = "".join(pieces)
+        return Chunk(text, tokens, step, report, self._origins.take(text))
 
     def _report(self, reason: FinishReason) -> Report:
         return Report(

@@ -53,6 +53,8 @@ StopList = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(max_length=1
 
 class StreamOptions(Struct, frozen=True):
     include_usage: bool | None = None
+    # This server's own: tell each step, and which of its text the draft proposed.
+    include_dflash: bool | None = None
 
 
 class Body(Struct, frozen=True, kw_only=True):
@@ -85,6 +87,10 @@ class Body(Struct, frozen=True, kw_only=True):
     @property
     def include_usage(self) -> bool:
         return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @property
+    def include_dflash(self) -> bool:
+        return self.stream_options is not None and bool(self.stream_options.include_dflash)
 
 
 class Part(Struct, frozen=True):

@@ -220,6 +220,34 @@ def test_log_probabilities_are_those_of_plain_decoding(client: OpenAI):
         assert entry.top_logprobs[0].logprob == entry.logprob
 
 
+def test_a_stream_s_steps_add_up_to_what_the_engine_reports(client: OpenAI):
+    *chunks, last = client.chat.completions.create(
+        model=CARD_NAMES[0],
+        messages=[{"role": "user", "content": "Say 'thank you' in Japanese, with an emoji: 🙏"}],
+        max_tokens=48,
+        temperature=0.0,
+        stream=True,
+        stream_options={"include_usage": True, "include_dflash": True},
+    )
+    _, *told = [chunk.choices[0] for chunk in chunks]
+    steps = [choice.dflash for choice in told]
+    for choice, step in zip(told, steps, strict=True):
+        assert "".join(p["text"] for p in step["pieces"]) == (choice.delta.content or "")
+        assert [p["from"] for p in step["pieces"]] in (
+            [],
+            ["draft"],
+            ["target"],
+            ["draft", "target"],
+        )
+    saved = last.metrics["speculative_decoding"]
+    accepted = [step["accepted"] for step in steps if step["drafted"]]
+    histogram = saved["acceptance_histogram"]
+    assert [accepted.count(n) for n in range(len(histogram))] == histogram
+    assert sum(step["drafted"] for step in steps) == saved["num_draft_tokens"]
+    assert sum(step["committed"] for step in steps) == last.usage.completion_tokens
+    assert any(accepted)
+
+
 def test_counters_grow_by_what_the_answer_reports(client: OpenAI, demo: str):
     def counter(name: str) -> float:
         text = httpx.get(f"{demo}/metrics").text

@@ -88,6 +88,72 @@ def test_a_stream_says_nothing_of_usage_unless_asked(client):
     assert not any("usage" in chunk or "metrics" in chunk for chunk in chunks)
 
 
+def told(body, client, path="/v1/chat/completions"):
+    """Each step that a stream tells, and its text as clients in general see it."""
+    body = body | {
+        "stream": True,
+        "stream_options": {"include_usage": True, "include_dflash": True},
+    }
+    *chunks, usage = events(client.post(path, json=body))
+    choices = [chunk["choices"][0] for chunk in chunks]
+    text = "".join(c["text"] if "text" in c else c["delta"].get("content", "") for c in choices)
+    return [c["dflash"] for c in choices if "dflash" in c], text, usage
+
+
+def test_a_stream_tells_what_each_step_took_from_the_draft_when_asked(client):
+    steps, text, usage = told(HELLO, client)
+    assert text == "hello there"
+    assert steps == [
+        {"drafted": 0, "accepted": 0, "committed": 1, "pieces": [{"from": "target", "text": "h"}]},
+        {
+            "drafted": 3,
+            "accepted": 3,
+            "committed": 4,
+            "pieces": [{"from": "draft", "text": "ell"}, {"from": "target", "text": "o"}],
+        },
+        {
+            "drafted": 3,
+            "accepted": 3,
+            "committed": 4,
+            "pieces": [{"from": "draft", "text": " th"}, {"from": "target", "text": "e"}],
+        },
+        # the target's own token of the last step is the one that ends the answer
+        {"drafted": 3, "accepted": 2, "committed": 3, "pieces": [{"from": "draft", "text": "re"}]},
+    ]
+    speculation = usage["metrics"]["speculative_decoding"]
+    assert sum(step["accepted"] for step in steps) == speculation["num_accepted_draft_tokens"]
+
+
+@pytest.mark.parametrize("text", ["naïve 日本 👩‍👩‍👧 ok", "€€€€", "a"])
+def test_the_told_pieces_are_the_text_once_more(client, text):
+    body = HELLO | {"messages": [{"role": "user", "content": text}]}
+    steps, streamed, usage = told(body, client)
+    pieces = [piece["text"] for step in steps for piece in step["pieces"]]
+    assert "".join(pieces) == streamed == text
+    assert sum(step["committed"] for step in steps) == usage["usage"]["completion_tokens"]
+
+
+def test_a_completion_s_stream_tells_its_steps_too(client):
+    body = {"model": "model", "prompt": "user: hello"}
+    steps, text, _ = told(body, client, "/v1/completions")
+    assert text == "hello"
+    assert [step["committed"] for step in steps] == [1, 4, 1]
+
+
+def test_plain_decoding_has_no_draft_to_tell_of(client):
+    steps, text, _ = told(HELLO | {"speculative": False}, client)
+    assert text == "hello there"
+    assert {(step["drafted"], step["accepted"], step["committed"]) for step in steps} == {(0, 0, 1)}
+    assert {piece["from"] for step in steps for piece in step["pieces"]} == {"target"}
+
+
+def test_nothing_is_told_of_steps_unless_asked(client):
+    body = HELLO | {"stream": True, "stream_options": {"include_usage": True}}
+    assert "dflash" not in client.post("/v1/chat/completions", json=body).text.replace(
+        "dflash-deploy", ""
+    )
+
+
 def test_plain_decoding_on_request(client):
     before = metric(client, "vllm:spec_decode_num_drafts_total")
     answer = client.post("/v1/chat/completions", json=HELLO | {"speculative": False}).json()

@@ -53,6 +53,48 @@ def test_special_tokens_have_no_text_and_disturb_nothing():
     assert "".join(pieces([65, EOS, EOS, 0xC3, 0xA9, EOS, 66])) == "AéB"
 
 
+def shares(ids):
+    """The characters of each token, in order, as they are told while text comes and at the end."""
+    detokenizer, out = Detokenizer(decode), []
+    for token in ids:
+        detokenizer.push(token)
+        out.extend(detokenizer.shares)
+    detokenizer.flush()
+    return [*out, *detokenizer.shares]
+
+
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        (b"abc", [1, 1, 1]),
+        ("aé€b".encode(), [1, 0, 1, 0, 0, 1, 1]),
+        ("👩‍👩".encode(), [0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1]),
+        ([65, EOS, 0xC3, EOS, 0xA9, EOS], [1, 0, 0, 0, 1, 0]),
+        ([65, 0xE2, 0x82], [1, 1, 0]),  # half a character is all that came
+        ([], []),
+    ],
+)
+def test_a_character_is_the_token_s_that_completes_it(ids, told):
+    assert shares(ids) == told
+
+
+def test_text_before_half_a_character_is_its_own_token_s():
+    # byte-level vocabularies have tokens that end in the middle of a character
+    words = {1: b"x\xc3", 2: b"\xa9y", 3: b"z"}
+    detokenizer = Detokenizer(lambda ids: b"".join(words[i] for i in ids).decode(errors="replace"))
+    told = [(detokenizer.push(i), detokenizer.shares) for i in (1, 2, 3)]
+    assert told == [("", ()), ("xéy", (1, 2)), ("z", (1,))]
+
+
+def test_noise_has_a_token_for_each_of_its_characters():
+    source = random.Random(7)
+    for _ in range(200):
+        ids = [source.choice([65, 0xC3, 0xA9, 0xE2, 0x82, 0xFF, EOS]) for _ in range(40)]
+        told = shares(ids)
+        assert len(told) == len(ids)
+        assert sum(told) == len("".join(pieces(ids)))
+
+
 def stopped(stops, parts):
     matcher = StopStrings(stops)
     out = []
