@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dflash_deploy import __version__
-from dflash_deploy.server import answers, transport
+from dflash_deploy.server import answers, page, transport
 from dflash_deploy.server.answers import Answer
 from dflash_deploy.server.api_error import ApiError
 from dflash_deploy.server.guard import KeyGuard
@@ -149,6 +149,7 @@ def create_app(service: Service) -> Starlette:
         Route("/health", service.health),
         Route("/version", version),
         Route("/metrics", service.prometheus),
+        *page.routes(),
     ]
     guards = [] if service.api_key is None else [Middleware(KeyGuard, key=service.api_key)]
     return Starlette(routes=routes, middleware=guards, exception_handlers=_HANDLERS)
