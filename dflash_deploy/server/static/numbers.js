@@ -41,7 +41,7 @@ export function rows(tally, plain) {
     shown.push(["Tokens a step", perStep(tally).toFixed(2)]);
   }
   shown.push(["Tokens a second", figure(speed(tally))]);
-  if (tally.drafted && plain !== null) shown.push(["plain, last measured", figure(plain)]);
+  if (tally.drafted && plain !== null) shown.push(["Plain, last measured", figure(plain)]);
   shown.push(["Tokens", String(tally.tokens)]);
   if (tally.seconds !== null) shown.push(["Seconds", tally.seconds.toFixed(2)]);
   return shown;

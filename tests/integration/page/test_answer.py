@@ -93,7 +93,7 @@ def test_plain_decoding_is_asked_the_same_and_compared(page, server):
     assert server.decoder.cycles[-1] == "user: hello there\n"
     assert server.decoder.samplings[-1] == server.decoder.samplings[-2]
     ask(page, "again")
-    assert "plain, last measured" in numbers(ended(page))
+    assert "Plain, last measured" in numbers(ended(page))
 
 
 DFLASH = {"text": "one two", "tally": {"tokens": 9, "seconds": 2.0, "decode": 2.0}}
