@@ -1,7 +1,6 @@
 // One request at a time, with the API key where the server wants one.
 
 import { Failed, chunks } from "./api.js";
-import { following } from "./view.js";
 
 export class Asking {
   constructor(dialog) {
@@ -58,8 +57,8 @@ export class Asking {
     const asked = { model: this.model, ...body };
     for await (const chunk of chunks(asked, key, this._control.signal)) {
       const choice = chunk.choices[0];
-      if (choice?.dflash) following(() => answer.take(choice.dflash));
-      if (chunk.metrics) following(() => answer.finish(chunk.metrics));
+      if (choice?.dflash) answer.take(choice.dflash);
+      if (chunk.metrics) answer.finish(chunk.metrics);
       reason = choice?.finish_reason ?? reason;
     }
     if (reason === null) throw new Failed("the answer has no end", { code: "gone" });

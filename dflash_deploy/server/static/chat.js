@@ -83,10 +83,10 @@ async function run(answer, body) {
     return null;
   } catch (error) {
     if (error.name === "AbortError") {
-      following(() => answer.end("Stopped."));
+      answer.end("Stopped.");
       say("Stopped");
     } else {
-      following(() => answer.end("Broken off."));
+      answer.end("Broken off.");
       complain(error);
     }
     return error;

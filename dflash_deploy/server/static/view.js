@@ -2,6 +2,9 @@
 
 import { NOTHING, counted, rows, timed } from "./numbers.js";
 
+// Laying out a long answer costs more than a step, on a machine that decodes beside it.
+const PAUSE = 80; // milliseconds between two drawings
+
 export function element(name, className, text = "") {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -44,6 +47,8 @@ export class Answer {
   constructor(title, plainSpeed) {
     this.text = "";
     this.tally = NOTHING;
+    this._fresh = []; // spans that are not drawn yet
+    this._drawing = null;
     this._plainSpeed = plainSpeed;
     this.root = element("section", "answer");
     this.root.setAttribute("aria-label", `Answer, ${title}`);
@@ -60,24 +65,33 @@ export class Answer {
     this.tally = counted(this.tally, step, performance.now());
     for (const piece of step.pieces) {
       this.text += piece.text;
-      this._words.append(element("span", piece.from === "draft" ? "draft" : "", piece.text));
+      this._fresh.push(element("span", piece.from === "draft" ? "draft" : "", piece.text));
     }
-    this._tell();
+    this._drawing ??= setTimeout(() => this._draw(), PAUSE);
   }
 
   finish(metrics) {
     this.tally = timed(this.tally, metrics);
-    this._tell();
   }
 
   end(why) {
-    this.root.removeAttribute("aria-busy");
     this._ending.textContent = why;
     this._ending.hidden = !why;
+    this._draw();
+    this.root.removeAttribute("aria-busy");
   }
 
   numbersInWords() {
     return rows(this.tally, null).map((row) => row.join(": ")).join(", ");
+  }
+
+  _draw() {
+    clearTimeout(this._drawing);
+    this._drawing = null;
+    following(() => {
+      this._words.append(...this._fresh.splice(0));
+      this._tell();
+    });
   }
 
   _tell() {
