@@ -62,7 +62,7 @@ class DraftModel(nn.Module):
         super().__init__()
         self.config = config
         self.heads = Heads(config.heads, config.kv_heads, config.head_dim)
-        self.rope = _rope(config)
+        self.rope = draft_rope(config)
         self.fc = Linear(tensors["fc.weight"])
         self.hidden_norm = RMSNorm(tensors["hidden_norm.weight"], config.norm_eps)
         self.norm = RMSNorm(tensors["norm.weight"], config.norm_eps)
@@ -215,7 +215,8 @@ class _ContextProjection(nn.Module):
         return rotated.permute(1, 2, 0, 3), values.permute(1, 2, 0, 3)
 
 
-def _rope(config: DraftConfig) -> Rope:
+def draft_rope(config: DraftConfig) -> Rope:
+    """The rotation that a draft's config.json asks for."""
     from transformers import Qwen3Config
 
     try:

@@ -1,0 +1,49 @@
+"""The files of a run: whole or not there at all; lines of a log, a cut one dropped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A name to write to; what is there becomes `path` when the block ends well."""
+    part = path.with_name(path.name + ".part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    yield part
+    with part.open("rb") as stream:
+        os.fsync(stream.fileno())
+    part.replace(path)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    with whole(path) as part:
+        part.write_bytes(data)
+
+
+def read_lines(path: Path, kind: type[T]) -> list[T]:
+    """What was written line by line. A last line that was cut off is no line."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    complete = data[: data.rfind(b"\n") + 1]
+    return [msgspec.json.decode(line, type=kind) for line in complete.splitlines()]
+
+
+def rewrite(path: Path, lines: list[T]) -> None:
+    """The log with these lines alone."""
+    write_whole(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+
+def append(stream: BinaryIO, line: object) -> None:
+    stream.write(msgspec.json.encode(line) + b"\n")
+    stream.flush()

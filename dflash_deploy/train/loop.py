@@ -1,0 +1,207 @@
+"""The training loop: random anchors, a frozen target, checkpoints that lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import cos, pi
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from dflash_deploy.speculative.config import DraftConfig
+from dflash_deploy.train import files, recipe
+from dflash_deploy.train.blocks import Answer, Batch, batch, drafted
+from dflash_deploy.train.draft import Draft, fresh
+from dflash_deploy.train.frozen import Frozen, sizes
+from dflash_deploy.train.recipe import Recipe
+
+CHECKPOINT, CURVE = "checkpoint.pt", "curve.jsonl"
+WARM_UP = 0.04
+"""Of the steps, with a learning rate that rises."""
+NORM_RATE = 1 / 20
+"""Of the learning rate, for vectors: Adam moves them, Muon the matrices."""
+LOGIT_ROWS = 1024
+"""Rows whose logits are in memory at a time."""
+CHECKPOINT_SECONDS = 60.0
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A line of the loss curve."""
+
+    step: int
+    loss: float
+    accuracy: float
+    """How often the first drafted token is the target's own."""
+    learning_rate: float
+    seconds: float
+    """Since this process began to train."""
+
+
+@dataclass
+class State:
+    """What a checkpoint holds. `step`: how many steps are done."""
+
+    tensors: dict[str, Tensor]
+    scales: Tensor
+    optimisers: list[torch.optim.Optimizer]
+    step: int = 0
+
+
+class Stopped(Exception):
+    """The loop ended before its last step because it was asked to."""
+
+
+def train(
+    folder: Path,
+    plan: Recipe,
+    config: DraftConfig,
+    target: Frozen,
+    answers: Sequence[Answer],
+    told: Callable[[Point], None],
+    stop: Callable[[], bool],
+) -> State:
+    """Train to the end, from the checkpoint if there is one. Raises Stopped."""
+    state = begun(folder, plan, config, target, answers)
+    draft = Draft(config, state.tensors, state.scales)
+    # what was logged behind the checkpoint is computed again
+    curve = [p for p in files.read_lines(folder / CURVE, Point) if p.step <= state.step]
+    files.rewrite(folder / CURVE, curve)
+    started = saved = monotonic()
+    with (folder / CURVE).open("ab") as log:
+        while state.step < plan.steps:
+            loss, accuracy, rate = _step(plan, draft, target, answers, state)
+            state.step += 1
+            point = Point(state.step, loss, accuracy, rate, round(monotonic() - started, 2))
+            files.append(log, point)
+            told(point)
+            asked = stop()
+            if asked or monotonic() - saved > CHECKPOINT_SECONDS or state.step == plan.steps:
+                keep(folder / CHECKPOINT, state)
+                saved = monotonic()
+            if asked and state.step < plan.steps:
+                raise Stopped
+    return state
+
+
+def begun(
+    folder: Path, plan: Recipe, config: DraftConfig, target: Frozen, answers: Sequence[Answer]
+) -> State:
+    """The state to go on from: the checkpoint's, or fresh weights."""
+    tensors = fresh(config, target.final_norm(), plan.seed)
+    tensors = {name: t.to(target.device).requires_grad_() for name, t in tensors.items()}
+    state = State(tensors, torch.empty(0), optimisers(tensors, plan.learning_rate))
+    file = folder / CHECKPOINT
+    if file.exists():
+        read: dict[str, Any] = torch.load(file, map_location=target.device, weights_only=True)
+        with torch.no_grad():
+            for name, tensor in tensors.items():
+                tensor.copy_(read["tensors"][name])
+        for optimiser, kept in zip(state.optimisers, read["optimisers"], strict=True):
+            optimiser.load_state_dict(kept)
+        state.scales, state.step = read["scales"], read["step"]
+        return state
+    first = _batch(answers, plan, 0)
+    state.scales = sizes(target.features(first.ids), first.answered)
+    return state
+
+
+def keep(path: Path, state: State) -> None:
+    document = {
+        "step": state.step,
+        "tensors": {name: tensor.detach() for name, tensor in state.tensors.items()},
+        "scales": state.scales,
+        "optimisers": [optimiser.state_dict() for optimiser in state.optimisers],
+    }
+    with files.whole(path) as part:
+        torch.save(document, part)
+
+
+def optimisers(tensors: dict[str, Tensor], rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for matrices, Adam for the norms: on a small draft it learns in fewer steps."""
+    matrices = [tensor for tensor in tensors.values() if tensor.dim() == 2]
+    vectors = [tensor for tensor in tensors.values() if tensor.dim() == 1]
+    made: list[torch.optim.Optimizer] = [
+        torch.optim.Muon(matrices, lr=rate, momentum=0.95, weight_decay=0.01),
+        torch.optim.AdamW(vectors, lr=rate * NORM_RATE, weight_decay=0.0),
+    ]
+    for optimiser in made:
+        for group in optimiser.param_groups:
+            group["initial"] = group["lr"]
+    return made
+
+
+def factor(step: int, steps: int) -> float:
+    """Of the learning rate, at a step: a short rise, then half a cosine down to nothing."""
+    rise = max(1, round(steps * WARM_UP))
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 * (1 + cos(pi * (step - rise) / max(1, steps - rise)))
+
+
+def _step(
+    plan: Recipe, draft: Draft, target: Frozen, answers: Sequence[Answer], state: State
+) -> tuple[float, float, float]:
+    """One step. Returns its loss, accuracy and learning rate."""
+    one = _batch(answers, plan, state.step)
+    on_gpu = target.device.type == "cuda"
+    with torch.autocast(target.device.type, torch.bfloat16, enabled=on_gpu):
+        loss, accuracy = _loss(plan, draft, target, one)
+    for optimiser in state.optimisers:
+        optimiser.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(state.tensors.values(), 1.0)
+    share = factor(state.step, plan.steps)
+    for optimiser in state.optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["initial"] * share
+        optimiser.step()
+    return float(loss.detach()), accuracy, plan.learning_rate * share
+
+
+def _batch(answers: Sequence[Answer], plan: Recipe, step: int) -> Batch:
+    return batch(
+        answers, step, size=plan.batch, anchors=plan.anchors, length=plan.length, seed=plan.seed
+    )
+
+
+def _loss(plan: Recipe, draft: Draft, target: Frozen, one: Batch) -> tuple[Tensor, float]:
+    block = plan.block_size
+    tokens, counts = drafted(one, block, recipe.weights(block))
+    tokens, counts = tokens.to(target.device), counts.to(target.device)
+    masks = torch.full((*one.anchors.shape, block), draft.config.mask_token_id)
+    masks[..., 0] = one.ids.gather(1, one.anchors.clamp(min=0))
+    hidden = draft.hidden(one, target.features(one.ids), target.embed(masks.flatten(1)))
+    # the anchor's own row says nothing: its token is known
+    rows = hidden.unflatten(1, (-1, block))[:, :, 1:]
+    used = counts > 0
+    found, right = _cross_entropy(target, rows[used], tokens[used], counts[used])
+    first = used[..., 0]
+    hits = torch.zeros_like(used).masked_scatter(used, right)[..., 0]
+    return found / counts.sum(), float(hits.sum() / first.sum().clamp(min=1))
+
+
+def _cross_entropy(
+    target: Frozen, hidden: Tensor, tokens: Tensor, counts: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The weighted sum, and which rows are right; logits are made again in the backward pass."""
+
+    def part(hidden: Tensor, tokens: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        logits = target.head(hidden).float()
+        losses = functional.cross_entropy(logits, tokens, reduction="none")
+        return (losses * counts).sum(), logits.argmax(-1) == tokens
+
+    parts = [
+        checkpoint(part, *chunk, use_reentrant=False)
+        for chunk in zip(
+            hidden.split(LOGIT_ROWS), tokens.split(LOGIT_ROWS), counts.split(LOGIT_ROWS),
+            strict=True,
+        )
+    ]  # fmt: skip
+    return torch.stack([loss for loss, _ in parts]).sum(), torch.cat([hit for _, hit in parts])
