@@ -60,6 +60,26 @@ def load_target(
 
     Raises DownloadError if its files cannot be fetched, are missing or are damaged.
     """
+    return as_target(
+        load_model(
+            path_or_hub_id,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            trust_remote_code=trust_remote_code,
+        )
+    )
+
+
+def load_model(
+    path_or_hub_id: str | Path,
+    *,
+    revision: str | None = None,
+    dtype: Dtype = "auto",
+    device: str | torch.device = "cpu",
+    trust_remote_code: bool = False,
+) -> Any:
+    """The same as transformers' own model, which a draft is trained on."""
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
@@ -73,7 +93,7 @@ def load_target(
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         failed = f"the target {path_or_hub_id} could not be loaded"
         raise refusal(str(path_or_hub_id), revision, error, failed) from error
-    return as_target(model.to(device).eval())
+    return model.to(device).eval()
 
 
 def as_target(model: Any) -> Target:

@@ -12,6 +12,10 @@ from dflash_deploy.train.save import config_json
 from tests.unit.speculative import tiny
 
 MASK = 3
+TEMPLATE = (
+    "{% for m in messages %}<|turn|>{{ m.role }} {{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|turn|>assistant {% endif %}"
+)
 
 
 def recipe(**changed) -> Recipe:
@@ -39,3 +43,32 @@ def answers(model, count: int = 8, length: int = 40) -> list[Answer]:
         answer = tiny.generated(model, prompt, length)
         made.append(Answer(index, prompt + answer, [0] * len(prompt) + [1] * len(answer)))
     return made
+
+
+def saved_target(folder, *, template=TEMPLATE, unused="<mask>"):
+    """A random Llama of about a million weights with a tokenizer of bytes, as a hub has it."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    names = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "<|turn|>", "<|end|>"]
+    names += [unused] if unused else []
+    bytes_alone = Tokenizer(models.BPE(vocab={n: i for i, n in enumerate(names)}, merges=[]))
+    bytes_alone.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytes_alone.decoder = decoders.ByteLevel()
+    more = ["<|turn|>", unused] if unused else ["<|turn|>"]
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bytes_alone, eos_token="<|end|>", additional_special_tokens=more
+    )
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(names), hidden_size=128, intermediate_size=256, num_hidden_layers=6,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512,
+        bos_token_id=None, eos_token_id=names.index("<|end|>"), pad_token_id=None,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(config)
+    tiny.spread(model)
+    model.save_pretrained(folder)
+    return folder

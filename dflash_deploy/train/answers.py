@@ -1,0 +1,138 @@
+"""The target's own answers: a draft learns to foretell its target, not the truth."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from dflash_deploy.errors import DFlashError
+from dflash_deploy.measure.client import request_body, stream_chat
+from dflash_deploy.plan import Endpoint
+from dflash_deploy.speculative.decoder import SpeculativeDecoder
+from dflash_deploy.speculative.types import Sampling
+from dflash_deploy.train import files
+from dflash_deploy.train.blocks import Answer
+from dflash_deploy.train.chat import Chat
+from dflash_deploy.train.loop import Stopped
+from dflash_deploy.train.prompts import Asked
+from dflash_deploy.train.recipe import Recipe
+
+FILE, BEGUN = "answers.jsonl", "answers.begun.jsonl"
+IN_FLIGHT = 16
+"""Requests that a server gets at once."""
+Ask = Callable[[Asked], Answer]
+Answered = Callable[[Sequence[Asked]], Iterator[Answer]]
+
+
+def regenerate(
+    folder: Path,
+    asked: Sequence[Asked],
+    answered: Answered,
+    told: Callable[[int, int], None],
+    stop: Callable[[], bool],
+) -> list[Answer]:
+    """All answers, in the order of the prompts; those that are there already are kept.
+
+    Raises Stopped, and what `answered` raises; the answers until then are in the folder.
+    """
+    whole, begun = folder / FILE, folder / BEGUN
+    done = files.read_lines(begun, Answer)
+    files.rewrite(begun, done)
+    with begun.open("ab") as log:
+        for number, answer in enumerate(answered(asked[len(done) :]), len(done) + 1):
+            files.append(log, answer)
+            told(number, len(asked))
+            if stop():
+                raise Stopped
+    begun.replace(whole)
+    return files.read_lines(whole, Answer)
+
+
+def kept(folder: Path) -> list[Answer] | None:
+    """The answers of a stage that is done."""
+    whole = folder / FILE
+    return files.read_lines(whole, Answer) if whole.exists() else None
+
+
+def warmth(recipe: Recipe, number: int) -> float:
+    """The temperature of one answer: a draft is to know more than the likeliest ones."""
+    drawn = Random(f"{recipe.seed} {number}").random() < recipe.sampled  # noqa: S311
+    return recipe.temperature if drawn else 0.0
+
+
+def from_here(recipe: Recipe, chat: Chat, model: Any) -> Ask:
+    """Answers of the model in this process, token by token as it chose them."""
+    decoder = SpeculativeDecoder(model)
+    ends = chat.ends(model)
+
+    def ask(one: Asked) -> Answer:
+        prompt = chat.prompt(one.messages)
+        room = min(recipe.answer_tokens, recipe.length - len(prompt))
+        if room < 2 or len(prompt) + room > decoder.max_context:
+            return Answer(one.id, [], [])
+        sampling = Sampling(
+            room, warmth(recipe, one.id), seed=recipe.seed + one.id, stop_token_ids=ends
+        )
+        said = [token for step in decoder.generate(prompt, sampling) for token in step.tokens]
+        return answer_of(one, prompt, said)
+
+    return ask
+
+
+def from_server(recipe: Recipe, chat: Chat, endpoint: Endpoint) -> Ask:
+    """Answers of a server, whose text becomes tokens again here."""
+
+    def ask(one: Asked) -> Answer:
+        prompt = chat.prompt(one.messages)
+        room = min(recipe.answer_tokens, recipe.length - len(prompt))
+        if room < 2:
+            return Answer(one.id, [], [])
+        body = request_body(
+            endpoint, one.messages, max_tokens=room, temperature=warmth(recipe, one.id),
+            template_kwargs=chat.options, extra={"seed": recipe.seed + one.id},
+        )  # fmt: skip
+        pieces = list(stream_chat(endpoint, body))
+        said = chat.text("".join(piece.content for piece in pieces))
+        complete = any(piece.finish_reason == "stop" for piece in pieces)
+        if complete and chat.end is not None:
+            said.append(chat.end)
+        return answer_of(one, prompt, said)
+
+    return ask
+
+
+def answer_of(one: Asked, prompt: list[int], said: list[int]) -> Answer:
+    return Answer(one.id, [*prompt, *said], [0] * len(prompt) + [1] * len(said))
+
+
+def in_turn(ask: Ask) -> Answered:
+    return lambda prompts: map(ask, prompts)
+
+
+def side_by_side(ask: Ask) -> Answered:
+    """Several requests at once, the answers in the order of the prompts."""
+
+    def answered(prompts: Sequence[Asked]) -> Iterator[Answer]:
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            waiting: deque[Future[Answer]] = deque()
+            try:
+                for prompt in prompts:
+                    waiting.append(pool.submit(ask, prompt))
+                    if len(waiting) >= IN_FLIGHT:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            except (DFlashError, GeneratorExit):
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    return answered
+
+
+def usable(answers: Iterable[Answer]) -> list[Answer]:
+    """Those with two tokens of an answer: one to stand on and one to foretell."""
+    return [answer for answer in answers if sum(answer.loss_mask) >= 2]

@@ -1,0 +1,39 @@
+"""What the process that trains says to the one that asked for it: a JSON object a line."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from dflash_deploy.errors import DFlashError
+
+Stage = Literal["load", "answers", "train", "acceptance"]
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`stage` with how far it is, or the error that ended it all."""
+
+    stage: Stage | None = None
+    done: int = 0
+    total: int = 0
+    said: str = ""
+    error: Failure | None = None
+
+
+class Failure(msgspec.Struct, frozen=True):
+    code: str
+    exit_code: int
+    message: str
+    hint: str | None = None
+    detail: str | None = None
+
+    def as_error(self) -> DFlashError:
+        """The error as it was raised over there."""
+        error = DFlashError(self.message, hint=self.hint, detail=self.detail)
+        error.code, error.exit_code = self.code, self.exit_code
+        return error
+
+
+def failure(error: DFlashError) -> Failure:
+    return Failure(error.code, error.exit_code, error.message, error.hint, error.detail)

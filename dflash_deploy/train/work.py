@@ -1,0 +1,108 @@
+"""The stages of a run, one after another; each leaves a file, and is skipped where that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dflash_deploy.errors import Unsupported, UsageError
+from dflash_deploy.plan import Endpoint
+from dflash_deploy.speculative.config import parse_config
+from dflash_deploy.speculative.load import load_model
+from dflash_deploy.train import acceptance, answers, prompts, recipe
+from dflash_deploy.train.blocks import Answer
+from dflash_deploy.train.chat import Chat
+from dflash_deploy.train.events import Event, Stage
+from dflash_deploy.train.frozen import Frozen
+from dflash_deploy.train.loop import Point, train
+from dflash_deploy.train.prompts import Asked
+from dflash_deploy.train.save import config_json, save
+
+Say = Callable[[Event], None]
+
+
+class Work:
+    """One run in its folder. `stop` is asked between two answers, steps or prompts."""
+
+    def __init__(
+        self, folder: Path, say: Say, stop: Callable[[], bool], api_key_env: str | None
+    ) -> None:
+        plan = recipe.read(folder)
+        if plan is None:
+            raise UsageError(f"{folder} holds no run", hint="dflash train TARGET")
+        self._folder, self._plan, self._say, self._stop = folder, plan, say, stop
+        self._draft = folder / plan.draft.rpartition("/")[2]
+        self._key = api_key_env
+        self._model: Any = None
+
+    def run(self) -> None:
+        plan = self._plan
+        asked = prompts.write(self._folder, plan)
+        if (self._folder / acceptance.FILE).exists():
+            return
+        chat = Chat(plan)
+        said = self._answers(chat, prompts.trained(asked, plan))
+        if not self._draft.exists():
+            self._train(chat, said)
+        acceptance.measure(
+            self._folder, self._draft, plan, chat, self._loaded(),
+            prompts.held_out(asked, plan), self._told("acceptance"), self._stop,
+        )  # fmt: skip
+
+    def _loaded(self) -> Any:
+        """The target, once it is needed: while a server answers, it needs the memory."""
+        if self._model is None:
+            plan, gpu = self._plan, torch.cuda.is_available()
+            self._say(Event("load", said=plan.model))
+            self._model = load_model(
+                plan.model,
+                revision=plan.revision,
+                dtype=torch.bfloat16 if gpu else torch.float32,
+                device="cuda" if gpu else "cpu",
+                trust_remote_code=plan.trust_remote_code,
+            )
+        return self._model
+
+    def _answers(self, chat: Chat, asked: Sequence[Asked]) -> list[Answer]:
+        said = answers.kept(self._folder)
+        if said is None:
+            answered, told = self._answered(chat), self._told("answers")
+            said = answers.regenerate(self._folder, asked, answered, told, self._stop)
+        found = answers.usable(said)
+        if not found:
+            raise UsageError(
+                f"none of the {len(said)} answers has two tokens: the prompts may be longer than"
+                f" {self._plan.length} tokens",
+                hint="--max-length, and another --output",
+            )
+        return found
+
+    def _answered(self, chat: Chat) -> answers.Answered:
+        plan = self._plan
+        if plan.url is None:
+            return answers.in_turn(answers.from_here(plan, chat, self._loaded()))
+        endpoint = Endpoint(plan.url, plan.served_name or "", "vllm", None, self._key)
+        return answers.side_by_side(answers.from_server(plan, chat, endpoint))
+
+    def _train(self, chat: Chat, said: Sequence[Answer]) -> None:
+        plan, model = self._plan, self._loaded()
+        config_of = model.config.get_text_config()
+        if config_of.num_attention_heads % config_of.num_key_value_heads:
+            raise Unsupported(f"{plan.target} has attention heads of a kind unknown here")
+        mask = chat.mask_token(plan.mask_token_id, config_of.vocab_size)
+        config = parse_config(config_json(model.config, plan, mask), "the draft's config")
+        target = Frozen(model, config.target_layer_ids)
+        state = train(
+            self._folder, plan, config, target, said, self._step, self._stop
+        )  # fmt: skip
+        save(self._draft, config, state.tensors, state.scales)
+
+    def _step(self, point: Point) -> None:
+        said = f"loss {point.loss:.3f}, first token right {point.accuracy:.0%}"
+        self._say(Event("train", point.step, self._plan.steps, said))
+
+    def _told(self, stage: Stage) -> Callable[[int, int], None]:
+        return lambda done, total: self._say(Event(stage, done, total))

@@ -1,0 +1,149 @@
+"""A whole run, from prompts to a measured draft, with a tiny target; and what may go wrong."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from dflash_deploy.errors import DownloadError, Unsupported, UsageError
+from dflash_deploy.speculative import SpeculativeDecoder, load_draft
+from dflash_deploy.speculative.load import load_model
+from dflash_deploy.speculative.types import Sampling, Step
+from dflash_deploy.train import acceptance, answers, files, prompts, recipe
+from dflash_deploy.train.acceptance import Acceptance
+from dflash_deploy.train.blocks import Answer
+from dflash_deploy.train.loop import CURVE, Point, Stopped
+from dflash_deploy.train.work import Work
+from tests.unit.speculative import tiny
+from tests.unit.train import small
+
+
+def work(folder, stop=lambda: False, say=lambda _: None) -> None:
+    Work(folder, say, stop, None).run()
+
+
+def stopped_at(place, folder, began) -> None:
+    seen = []
+    try:
+        work(folder, stop=lambda: place in [(e.stage, e.done) for e in seen], say=seen.append)
+    finally:
+        began.append(next((e.stage, e.done) for e in seen if e.stage != "load"))
+
+
+def begun(folder, target, **changed):
+    folder.mkdir(exist_ok=True)
+    values = {"model": str(target), "prompts": 10, "held_out": 2, "answer_tokens": 24,
+              "length": 160, "anchors": 4, "steps": 6}  # fmt: skip
+    plan = small.recipe(**values | changed)
+    recipe.begin(folder, plan)
+    return plan
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return small.saved_target(tmp_path_factory.mktemp("target"))
+
+
+def test_from_prompts_to_a_draft_that_serves(tmp_path, target):
+    plan = begun(tmp_path / "run", target)
+    work(tmp_path / "run")
+    said = files.read_lines(tmp_path / "run" / answers.FILE, Answer)
+    assert [answer.id for answer in said] == list(range(8))
+    found = msgspec.json.decode((tmp_path / "run" / acceptance.FILE).read_bytes(), type=Acceptance)
+    assert (found.prompts, found.equal) == (2, 2)
+    assert found.acceptance_length >= 1
+    model = load_model(target, dtype="float32")
+    draft = load_draft(tmp_path / "run" / "tiny-DFlash")
+    assert draft.config.block_size == plan.block_size
+    row = said[0].input_ids[:9]
+    steps = SpeculativeDecoder(model, draft).generate(row, Sampling(20))
+    assert tiny.tokens(steps) == tiny.generated(model, row, 20)
+
+
+def test_interrupted_in_each_stage_it_comes_to_the_same_draft(tmp_path, target):
+    begun(tmp_path / "whole", target)
+    work(tmp_path / "whole")
+    begun(tmp_path / "cut", target)
+    began = []
+    for place in (("answers", 3), ("train", 2), ("acceptance", 1)):
+        with pytest.raises(Stopped):
+            stopped_at(place, tmp_path / "cut", began)
+    # what was done is not done again
+    assert began == [("answers", 1), ("answers", 4), ("train", 3)]
+    work(tmp_path / "cut")
+    for name in ("answers.jsonl", "prompts.jsonl", "acceptance.json", "tiny-DFlash/config.json",
+                 "tiny-DFlash/model.safetensors"):  # fmt: skip
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert len(files.read_lines(tmp_path / "cut" / CURVE, Point)) == 6
+
+
+def test_a_line_that_was_cut_off_is_answered_again(tmp_path, target):
+    begun(tmp_path / "whole", target)
+    work(tmp_path / "whole")
+    begun(tmp_path / "cut", target)
+    lines = (tmp_path / "whole" / "answers.jsonl").read_bytes()
+    (tmp_path / "cut" / answers.BEGUN).write_bytes(lines[: len(lines) // 2])
+    work(tmp_path / "cut")
+    assert (tmp_path / "cut" / "answers.jsonl").read_bytes() == lines
+
+
+def test_another_recipe_in_the_same_folder_is_refused(tmp_path, target):
+    begun(tmp_path, target)
+    with pytest.raises(UsageError, match="steps 6, not 7"):
+        begun(tmp_path, target, steps=7)
+    begun(tmp_path, "elsewhere", url="http://127.0.0.1:1")
+
+
+def test_a_target_without_a_chat_template(tmp_path):
+    folder = small.saved_target(tmp_path / "target", template=None)
+    begun(tmp_path / "run", folder)
+    with pytest.raises(Unsupported, match="no chat template") as caught:
+        work(tmp_path / "run")
+    assert "chat_template.jinja" in caught.value.hint
+
+
+def test_a_target_without_a_tokenizer(tmp_path):
+    folder = tmp_path / "target"
+    tiny.target_model().save_pretrained(folder)
+    begun(tmp_path / "run", folder)
+    with pytest.raises(DownloadError, match="the tokenizer of"):
+        work(tmp_path / "run")
+
+
+def test_a_target_without_a_token_for_the_mask(tmp_path):
+    folder = small.saved_target(tmp_path / "target", unused=None)
+    begun(tmp_path / "run", folder)
+    with pytest.raises(UsageError, match="unused") as caught:
+        work(tmp_path / "run")
+    assert "--mask-token" in caught.value.hint
+    begun(tmp_path / "other", folder, mask_token_id=5)
+    work(tmp_path / "other")
+    written = json.loads((tmp_path / "other" / "tiny-DFlash" / "config.json").read_text())
+    assert written["dflash_config"]["mask_token_id"] == 5
+
+
+def test_prompts_of_the_user(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f'{{"prompt": "question {n}"}}\n' for n in range(6)))
+    plan = small.recipe(path=str(file), prompts=5, held_out=2)
+    taken = prompts.chosen(plan)
+    assert len(taken) == 5
+    assert taken == prompts.chosen(plan)
+    assert taken != prompts.chosen(small.recipe(path=str(file), prompts=5, held_out=2, seed=6))
+    assert [each.id for each in prompts.held_out(taken, plan)] == [3, 4]
+    with pytest.raises(UsageError, match="too few"):
+        prompts.chosen(small.recipe(path=str(file), held_out=6))
+
+
+def test_own_prompts_are_many_and_all_different():
+    every = [each[0]["content"] for each in prompts.own()]
+    assert len(set(every)) == len(every) > 1500
+    assert not [each for each in every if "{" in each]
+
+
+def test_acceptance_by_position():
+    steps = [Step((1, 2, 3), drafted=3, accepted=2), Step((4,), drafted=3), Step((5, 6), 3, 1)]
+    found = acceptance.summed(steps, 4, prompts=3, equal=2)
+    assert found == Acceptance(2.0, [0.667, 0.333, 0.0], prompts=3, equal=2, tokens=6)
