@@ -26,6 +26,7 @@ from dflash_deploy.cli import (
     show,
     stop,
     top,
+    train,
     tune,
     verify,
 )
@@ -58,6 +59,7 @@ app.command("chat")(chat.chat)
 app.command("bench")(bench.bench)
 app.command("tune")(tune.tune)
 app.command("verify")(verify.verify)
+app.command("train")(train.train)
 app.add_typer(engine.app, name="engine")
 app.add_typer(registry.app, name="registry")
 

@@ -26,6 +26,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: str
     """Where its weights are: a folder, or the hub id again."""
     revision: str | None = None
+    weights: str | None = None
+    """Which of the target's, as its entry names them."""
     trust_remote_code: bool = False
     draft: str
     """The hub id that the draft is to have."""
@@ -85,15 +87,20 @@ def begin(folder: Path, recipe: Recipe) -> None:
     """Write the recipe, or check that the run begun here is the same. Raises UsageError."""
     before = read(folder)
     if before is not None:
-        other = [
-            f"{name} {old!r}, not {getattr(recipe, name)!r}"
-            for name, old in msgspec.structs.asdict(before).items()
-            if name not in MOVES and old != getattr(recipe, name)
-        ]
-        if other:
-            raise UsageError(
-                f"{folder} holds a run with {'; '.join(other)}",
-                hint="the same options as then, or another --output",
-            )
+        check(folder, before, recipe)
     text = msgspec.json.format(msgspec.json.encode(recipe), indent=1)
     write_whole(folder / FILE, text + b"\n")
+
+
+def check(folder: Path, before: Recipe, recipe: Recipe) -> None:
+    """Raises UsageError if the recipe is not the one that was begun."""
+    other = [
+        f"{name} {old!r}, not {getattr(recipe, name)!r}"
+        for name, old in msgspec.structs.asdict(before).items()
+        if name not in MOVES and old != getattr(recipe, name)
+    ]
+    if other:
+        raise UsageError(
+            f"{folder} holds a run with {'; '.join(other)}",
+            hint="the same options as then, or another --output",
+        )

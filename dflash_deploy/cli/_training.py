@@ -1,0 +1,182 @@
+"""From the options of `dflash train` to a draft in the registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dflash_deploy import hardware
+from dflash_deploy.cli import _entry_file, _output
+from dflash_deploy.cli._configs import from_folder, from_hub
+from dflash_deploy.cli._training_process import work
+from dflash_deploy.cli._training_told import told, told_estimate
+from dflash_deploy.errors import DFlashError, DoesNotFit, Unsupported, UsageError
+from dflash_deploy.model_config import HUB_ID
+from dflash_deploy.registry import Entry, Registry
+from dflash_deploy.schema import Target
+from dflash_deploy.target_config import read_target
+from dflash_deploy.train import estimate, prompts, recipe
+from dflash_deploy.train.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options as typed; `values` are those that the recipe takes over."""
+
+    target: str
+    output: Path | None
+    registry: Path | None
+    weights: str | None
+    trust_remote_code: bool
+    draft_id: str | None
+    dry_run: bool
+    json: bool
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A target: what is known of it, and the folder that its weights are in, if they have one."""
+
+    id: str
+    target: Target
+    revision: str | None = None
+    entry: Entry | None = None
+    folder: Path | None = None
+
+
+def train(wanted: Wanted) -> None:
+    registry = _entry_file.below(wanted.registry)
+    found = find(registry, wanted.target)
+    folder = wanted.output or Path(f"dflash-train-{found.id.rpartition('/')[2].lower()}")
+    plan = planned(wanted, found, folder)
+    foreseen = _foreseen(registry, plan, found)
+    if wanted.dry_run:
+        if foreseen is None:
+            raise Unsupported(
+                f"the sizes of {found.id} are not known well enough to estimate anything",
+                hint="the same command without --dry-run",
+            )
+        told_estimate(found.id, plan, foreseen, json=wanted.json)
+        return
+    check_disk(folder, foreseen)
+    if plan.url is not None:
+        plan = msgspec.structs.replace(plan, **at_server(plan))
+    if recipe.read(folder) is not None:
+        _output.note(f"going on with the run in {folder}")
+    begun(folder, plan)
+    plan = with_weights(registry, wanted, found, folder, plan)
+    recipe.begin(folder, plan)
+    work(folder)
+    told(wanted, registry, plan, folder, found.folder)
+
+
+def find(registry: Registry, name: str) -> Found:
+    """The target by alias or id, in a folder, or on the hub. Raises UnknownModel and others."""
+    path = Path(name)
+    if name.lower() in registry.names:
+        entry = registry.find(name)
+        return Found(entry.id, entry.target, entry=entry)
+    if (path / "config.json").is_file():
+        source = from_folder(path, None)
+        folder = path.resolve()
+    elif HUB_ID.fullmatch(name) and not path.exists():
+        source, folder = from_hub(name), None
+    elif path.is_dir():
+        raise UsageError(f"{name} has no config.json", hint="the folder of a target's weights")
+    else:
+        registry.find(name)  # raises, with a suggestion
+        raise AssertionError(name)
+    read = read_target(source.config, source.id, revision=source.revision, stored=source.stored)
+    return Found(source.id, read.target, source.revision, folder=folder)
+
+
+def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
+    """The recipe as the options say, before anything is fetched."""
+    if found.target.remote_code == "required" and not wanted.trust_remote_code:
+        raise Unsupported(
+            f"{found.id} needs its repository's own code", hint="--trust-remote-code runs it"
+        )
+    where = folder.resolve().name
+    draft = wanted.draft_id or f"{where}/{found.id.rpartition('/')[2]}-DFlash"
+    if not HUB_ID.fullmatch(draft):
+        raise UsageError(f"`{draft}` is no hub id", hint="--id OWNER/NAME")
+    values = wanted.values
+    if values["prompts"] <= values["held_out"]:
+        raise UsageError(
+            f"{values['held_out']} of {values['prompts']} prompts are held out: none is left",
+            hint=f"--held-out {max(1, values['prompts'] // 4)}",
+        )
+    return Recipe(
+        target=found.id, model=str(found.folder or found.id), revision=found.revision,
+        trust_remote_code=wanted.trust_remote_code, draft=draft, weights=wanted.weights, **values,
+    )  # fmt: skip
+
+
+def begun(folder: Path, plan: Recipe) -> None:
+    """What can be wrong with the prompts or the folder is said before anything is fetched."""
+    before = recipe.read(folder)
+    if before is not None:
+        recipe.check(folder, before, msgspec.structs.replace(plan, weights=before.weights))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        prompts.write(folder, plan)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}", hint="another --output"
+        ) from error
+
+
+def with_weights(
+    registry: Registry, wanted: Wanted, found: Found, folder: Path, plan: Recipe
+) -> Recipe:
+    """The recipe with the weights that were found, fetched if they had to be."""
+    from dflash_deploy.cli import _planning, _running
+
+    if found.entry is None:
+        return plan
+    before = recipe.read(folder)
+    name = wanted.weights or (before.weights if before else None)
+    asked = _planning.Wanted(found.id, weights=name, registry=wanted.registry)
+    known = [each.name for each in found.target.weights]
+    if name is not None and name not in known:
+        raise UsageError(f"{found.id} has no weights `{name}`", hint=f"--weights {known[0]}")
+    chosen, path = _running.fetch_target(registry, asked)
+    return msgspec.structs.replace(plan, model=str(path), weights=chosen.weights)
+
+
+def at_server(plan: Recipe) -> dict[str, str]:
+    """The server's address and the name that it serves. Raises LaunchError."""
+    from dflash_deploy.cli._conversation import endpoint_at
+
+    endpoint = endpoint_at(plan.url or "", plan.served_name)
+    if endpoint.model.lower() != plan.target.lower() and not plan.served_name:
+        _output.warning(
+            f"{endpoint.address} serves {endpoint.model}: a draft learns from its answers,"
+            f" and is used with {plan.target}"
+        )
+    return {"url": endpoint.base_url, "served_name": endpoint.model}
+
+
+def check_disk(folder: Path, foreseen: estimate.Estimate | None) -> None:
+    from dflash_deploy.hub import disk
+
+    if foreseen and (needed := int(foreseen.disk_bytes)) > (free := disk.free(folder.absolute())):
+        raise DoesNotFit(
+            f"the run takes about {disk.size(needed)}, and {disk.size(free)} are free at {folder}",
+            hint="--output FOLDER on a larger disk",
+        )
+
+
+def _foreseen(registry: Registry, plan: Recipe, found: Found) -> estimate.Estimate | None:
+    size = estimate.size_of(found.target)
+    if size is None:
+        return None
+    try:
+        cards = hardware.probe(registry.gpus).cards
+    except DFlashError:
+        cards = ()
+    return estimate.estimate(plan, size, estimate.GPU if cards else estimate.CPU)

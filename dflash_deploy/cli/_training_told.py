@@ -1,0 +1,103 @@
+"""What `dflash train` says before and after: an estimate, and a draft with its acceptance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dflash_deploy.cli import _adding, _entry_file, _output
+from dflash_deploy.cli._output import Column
+from dflash_deploy.cli._training_process import span
+from dflash_deploy.errors import DFlashError
+from dflash_deploy.registry import Registry
+from dflash_deploy.train.estimate import GIB, Estimate, Sum
+from dflash_deploy.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    from dflash_deploy.cli._training import Wanted
+
+TABLE = (Column("WHAT"), Column("ABOUT", right=True), Column("FORMULA", wrap=True))
+
+
+def told_estimate(target: str, plan: Recipe, foreseen: Estimate, *, json: bool) -> None:
+    if json:
+        _output.json({
+            "target": target, "draft": plan.draft, "recipe": plan, "estimate": foreseen,
+            "seconds": foreseen.seconds, "memory_bytes": foreseen.memory_bytes,
+            "disk_bytes": foreseen.disk_bytes,
+        })  # fmt: skip
+        return
+    _output.paragraph(
+        f"{plan.draft} for {target}: {plan.layers} layers,"
+        f" {foreseen.draft_parameters / 1e6:.1f}M parameters, blocks of {plan.block_size};"
+        f" {plan.prompts} prompts, {plan.steps} steps on {foreseen.device}, seed {plan.seed}"
+    )
+    rows = [
+        *(_row(f"time: {each.what}", span(each.value), each) for each in foreseen.time),
+        ("time", span(foreseen.seconds), ""),
+        *(_row(f"memory: {each.what}", size(each.value), each) for each in foreseen.memory),
+        ("memory", size(foreseen.memory_bytes), ""),
+        *(_row(f"disk: {each.what}", size(each.value), each) for each in foreseen.disk),
+        ("disk", size(foreseen.disk_bytes), ""),
+    ]
+    _output.table(TABLE, rows)
+    _output.note("speeds are assumed, and the run says its own; nothing was started")
+
+
+def _row(what: str, about: str, each: Sum) -> tuple[str, str, str]:
+    return (what, about, each.formula)
+
+
+def size(count: float) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / (1 << 20):.0f} MiB"
+
+
+def told(
+    wanted: Wanted, registry: Registry, plan: Recipe, folder: Path, config: Path | None
+) -> None:
+    """The draft, what it is worth, and the entry that serves it."""
+    draft = folder / plan.draft.rpartition("/")[2]
+    acceptance: dict[str, Any] = msgspec.json.decode((folder / "acceptance.json").read_bytes())
+    file = entered(wanted, registry, plan, draft, config)
+    if wanted.json:
+        _output.json({
+            "target": plan.target, "draft": plan.draft, "folder": str(draft),
+            "acceptance": acceptance, "recipe": plan, "entry": str(file) if file else None,
+        })  # fmt: skip
+    else:
+        places = " ".join(f"{each:.2f}" for each in acceptance["by_position"])
+        _output.text(f"draft       {draft}")
+        _output.paragraph(
+            f"{acceptance['acceptance_length']:.2f} tokens a step over {acceptance['prompts']}"
+            f" held-out prompts; by position {places}", label="acceptance  ",
+        )  # fmt: skip
+        _output.text(
+            f"same text   {acceptance['equal']} of {acceptance['prompts']} as plain decoding"
+        )
+        if file:
+            _output.text(f"entry       {file}")
+    if file:
+        _output.note(_entry_file.next_step(plan.draft, "transformers", wanted.registry))
+
+
+def entered(
+    wanted: Wanted, registry: Registry, plan: Recipe, draft: Path, config: Path | None
+) -> Path | None:
+    """The file of its entry. The draft is whole without one: a refusal is only told."""
+    if plan.draft.lower() in registry.names:
+        return Path(registry.find(plan.draft).files[0])
+    try:
+        result = _adding.added(
+            str(draft), target=plan.target, target_config=config, draft_id=plan.draft,
+            folder=wanted.registry,
+        )  # fmt: skip
+        _adding.write(result, wanted.registry)
+    except DFlashError as error:
+        _output.warning(f"no registry entry: {error.message}")
+        _output.note(f"hint: {error.hint or f'dflash registry add {draft} --print'}")
+        return None
+    for line in result.notes:
+        _output.note(line)
+    return result.file

@@ -1,0 +1,87 @@
+"""`dflash train`: a draft for a target that has none, or for one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dflash_deploy.cli import _options as opt
+from dflash_deploy.train.recipe import Recipe
+
+PLAIN = Recipe(target="", model="", draft="")
+"""For its defaults."""
+
+
+def train(
+    target: Annotated[str, typer.Argument(help="An alias, a hub id, or a folder with weights.")],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The run's folder. Default: ./dflash-train-TARGET."),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help='A .jsonl of {"prompt": ...} or {"messages": ...}. Default: our own.'),
+    ] = None,
+    num_prompts: Annotated[
+        int, typer.Option("--num-prompts", min=2, help="Taken of them.")
+    ] = PLAIN.prompts,
+    held_out: Annotated[
+        int, typer.Option("--held-out", min=1, help="Of these, kept to measure acceptance.")
+    ] = PLAIN.held_out,
+    url: Annotated[
+        str | None, typer.Option(help="A server of the target that answers. Default: here.")
+    ] = None,
+    served_name: Annotated[
+        str | None, typer.Option("--served-name", help="The target's name at the URL.")
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=2, help="Of an answer.")
+    ] = PLAIN.answer_tokens,
+    max_length: Annotated[
+        int, typer.Option("--max-length", min=8, help="Of prompt and answer, in tokens.")
+    ] = PLAIN.length,
+    layers: Annotated[int, typer.Option(min=1, max=32, help="Of the draft.")] = PLAIN.layers,
+    block_size: Annotated[
+        int, typer.Option("--block-size", min=2, max=64, help="Tokens a block.")
+    ] = PLAIN.block_size,
+    steps: Annotated[int, typer.Option(min=1, help="Of training.")] = PLAIN.steps,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", min=1, help="Answers a step.")
+    ] = PLAIN.batch,
+    anchors: Annotated[int, typer.Option(min=1, help="Blocks an answer.")] = PLAIN.anchors,
+    learning_rate: Annotated[
+        float, typer.Option("--learning-rate", min=1e-6, max=1)
+    ] = PLAIN.learning_rate,
+    mask_token: Annotated[
+        int | None, typer.Option("--mask-token", min=0, help="Default: an unused special token.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0)] = PLAIN.seed,
+    draft_id: Annotated[
+        str | None, typer.Option("--id", help="The hub id that the draft will have.")
+    ] = None,
+    weights: opt.WeightsOpt = None,
+    trust_remote_code: opt.TrustOpt = False,
+    registry: Annotated[
+        Path | None, typer.Option(help="The registry folder for its entry. Default: your own.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it takes; start nothing.")
+    ] = False,
+    json: opt.JsonOpt = False,
+) -> None:  # fmt: skip
+    """Train a DFlash draft for TARGET. The same command goes on with a run that was ended."""
+    from dflash_deploy.cli import _training
+
+    _training.train(_training.Wanted(
+        target, output, registry, weights, trust_remote_code, draft_id, dry_run, json,
+        {
+            "path": str(prompts.resolve()) if prompts else None, "prompts": num_prompts,
+            "held_out": held_out, "url": url, "served_name": served_name,
+            "answer_tokens": max_tokens, "length": max_length, "layers": layers,
+            "block_size": block_size, "steps": steps, "batch": batch_size, "anchors": anchors,
+            "learning_rate": learning_rate, "mask_token_id": mask_token, "seed": seed,
+        },
+    ))  # fmt: skip

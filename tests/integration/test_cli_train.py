@@ -1,0 +1,77 @@
+"""`dflash train` as a user runs it, on a tiny target in a folder."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.unit.train import small
+
+SIZES = (
+    "--num-prompts", "8", "--held-out", "2", "--max-tokens", "16", "--max-length", "120",
+    "--layers", "1", "--block-size", "4", "--batch-size", "2", "--anchors", "4",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return small.saved_target(tmp_path_factory.mktemp("org") / "tiny")
+
+
+def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare, target, tmp_path):
+    argv = ("train", str(target), *SIZES, "--steps", "12", "--output", str(tmp_path / "run"))
+    bare.env["OMP_NUM_THREADS"] = "1"  # a second thread only waits for the first
+    process = bare.start(*argv)
+    for line in process.stderr:
+        if " of 12 steps" in line:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    answers = (tmp_path / "run" / "answers.jsonl").read_bytes()
+    ended = bare.run(*argv, "--json")
+    assert ended.code == 0, ended.err
+    assert "going on with the run" in ended.err
+    said = json.loads(ended.out)
+    assert said["acceptance"]["equal"] == said["acceptance"]["prompts"] == 2
+    assert said["recipe"]["seed"] == 0
+    assert (tmp_path / "run" / "answers.jsonl").read_bytes() == answers
+    curve = (tmp_path / "run" / "curve.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in curve] == list(range(1, 13))
+    assert json.loads(curve[-1])["loss"] < json.loads(curve[0])["loss"]
+    assert said["draft"] == "run/tiny-DFlash"
+    plan = bare.run("plan", said["draft"], "--engine", "vllm", "--gpu", "H100", "--json")
+    assert plan.code == 0, plan.err
+    again = bare.run(*argv)
+    assert again.code == 0
+    assert said["entry"] in again.out
+
+
+def test_a_dry_run_starts_nothing_and_says_its_sums(bare, tmp_path):
+    ended = bare.run("train", "smollm2-135m", "--dry-run", "--json", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert 19e6 < said["estimate"]["draft_parameters"] < 20e6
+    assert all(each["formula"] for each in said["estimate"]["time"])
+    assert not list(tmp_path.glob("dflash-train*"))
+    table = bare.run("train", "smollm2-135m", "--dry-run", cwd=tmp_path).out
+    assert "tokens / 22 a second" in table
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message", "hint"),
+    [
+        (("no-such-model",), 3, "no model `no-such-model`", "dflash list"),
+        (("smollm2-135m", "--held-out", "1000"), 2, "none is left", "--held-out 250"),
+        (("smollm2-135m", "--weights", "int3"), 2, "no weights `int3`", "--weights bf16"),
+        (("smollm2-135m", "--prompts", "none.jsonl"), 2, "cannot be read", "dflash"),
+        (("smollm2-135m", "--url", "http://127.0.0.1:9"), 7, "no server answers", "dflash serve"),
+    ],
+)
+def test_a_slip_is_one_line_and_a_hint(bare, tmp_path, argv, code, message, hint):
+    ended = bare.run("train", *argv, cwd=tmp_path)
+    assert ended.code == code, ended.err
+    assert message in ended.err
+    assert hint in ended.err
+    assert "Traceback" not in ended.err
