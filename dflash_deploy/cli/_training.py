@@ -24,7 +24,7 @@ from dflash_deploy.train.recipe import Recipe
 
 @dataclass(frozen=True)
 class Wanted:
-    """The options as typed; `values` are those that the recipe takes over."""
+    """The options as typed; `values` go into the recipe, None for its default."""
 
     target: str
     output: Path | None
@@ -104,16 +104,17 @@ def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
     draft = wanted.draft_id or f"{where}/{found.id.rpartition('/')[2]}-DFlash"
     if not HUB_ID.fullmatch(draft):
         raise UsageError(f"`{draft}` is no hub id", hint="--id OWNER/NAME")
-    values = wanted.values
-    if values["prompts"] <= values["held_out"]:
-        raise UsageError(
-            f"{values['held_out']} of {values['prompts']} prompts are held out: none is left",
-            hint=f"--held-out {max(1, values['prompts'] // 4)}",
-        )
-    return Recipe(
+    given = {name: value for name, value in wanted.values.items() if value is not None}
+    plan = Recipe(
         target=found.id, model=str(found.folder or found.id), revision=found.revision,
-        trust_remote_code=wanted.trust_remote_code, draft=draft, weights=wanted.weights, **values,
+        trust_remote_code=wanted.trust_remote_code, draft=draft, weights=wanted.weights, **given,
     )  # fmt: skip
+    if plan.prompts <= plan.held_out:
+        raise UsageError(
+            f"{plan.held_out} of {plan.prompts} prompts are held out: none is left",
+            hint=f"--held-out {max(1, plan.prompts // 4)}",
+        )
+    return plan
 
 
 def begun(folder: Path, plan: Recipe) -> None:

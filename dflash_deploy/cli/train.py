@@ -8,10 +8,6 @@ from typing import Annotated
 import typer
 
 from dflash_deploy.cli import _options as opt
-from dflash_deploy.train.recipe import Recipe
-
-PLAIN = Recipe(target="", model="", draft="")
-"""For its defaults."""
 
 
 def train(
@@ -26,11 +22,15 @@ def train(
         typer.Option(help='A .jsonl of {"prompt": ...} or {"messages": ...}. Default: our own.'),
     ] = None,
     num_prompts: Annotated[
-        int, typer.Option("--num-prompts", min=2, help="Taken of them.")
-    ] = PLAIN.prompts,
+        int | None,
+        typer.Option("--num-prompts", min=2, help="Taken of them. Default: 1,000."),
+    ] = None,
     held_out: Annotated[
-        int, typer.Option("--held-out", min=1, help="Of these, kept to measure acceptance.")
-    ] = PLAIN.held_out,
+        int | None,
+        typer.Option(
+            "--held-out", min=1, help="Of these, kept to measure acceptance. Default: 16."
+        ),
+    ] = None,
     url: Annotated[
         str | None, typer.Option(help="A server of the target that answers. Default: here.")
     ] = None,
@@ -38,27 +38,44 @@ def train(
         str | None, typer.Option("--served-name", help="The target's name at the URL.")
     ] = None,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=2, help="Of an answer.")
-    ] = PLAIN.answer_tokens,
+        int | None,
+        typer.Option("--max-tokens", min=2, help="Of an answer. Default: 256."),
+    ] = None,
     max_length: Annotated[
-        int, typer.Option("--max-length", min=8, help="Of prompt and answer, in tokens.")
-    ] = PLAIN.length,
-    layers: Annotated[int, typer.Option(min=1, max=32, help="Of the draft.")] = PLAIN.layers,
+        int | None,
+        typer.Option("--max-length", min=8, help="Of prompt and answer, in tokens. Default: 512."),
+    ] = None,
+    layers: Annotated[
+        int | None,
+        typer.Option(min=1, max=32, help="Of the draft. Default: 5."),
+    ] = None,
     block_size: Annotated[
-        int, typer.Option("--block-size", min=2, max=64, help="Tokens a block.")
-    ] = PLAIN.block_size,
-    steps: Annotated[int, typer.Option(min=1, help="Of training.")] = PLAIN.steps,
+        int | None,
+        typer.Option("--block-size", min=2, max=64, help="Tokens a block. Default: 8."),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of training. Default: 2,000."),
+    ] = None,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", min=1, help="Answers a step.")
-    ] = PLAIN.batch,
-    anchors: Annotated[int, typer.Option(min=1, help="Blocks an answer.")] = PLAIN.anchors,
+        int | None,
+        typer.Option("--batch-size", min=1, help="Answers a step. Default: 8."),
+    ] = None,
+    anchors: Annotated[
+        int | None,
+        typer.Option(min=1, help="Blocks an answer. Default: 64."),
+    ] = None,
     learning_rate: Annotated[
-        float, typer.Option("--learning-rate", min=1e-6, max=1)
-    ] = PLAIN.learning_rate,
+        float | None,
+        typer.Option("--learning-rate", min=1e-6, max=1, help="Default: 0.02."),
+    ] = None,
     mask_token: Annotated[
         int | None, typer.Option("--mask-token", min=0, help="Default: an unused special token.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0)] = PLAIN.seed,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Default: 0."),
+    ] = None,
     draft_id: Annotated[
         str | None, typer.Option("--id", help="The hub id that the draft will have.")
     ] = None,
@@ -71,7 +88,7 @@ def train(
         bool, typer.Option("--dry-run", help="Say what it takes; start nothing.")
     ] = False,
     json: opt.JsonOpt = False,
-) -> None:  # fmt: skip
+) -> None:
     """Train a DFlash draft for TARGET. The same command goes on with a run that was ended."""
     from dflash_deploy.cli import _training
 
