@@ -6,6 +6,7 @@ import json
 import signal
 
 import pytest
+import torch
 
 from tests.unit.train import small
 
@@ -75,3 +76,23 @@ def test_a_slip_is_one_line_and_a_hint(bare, tmp_path, argv, code, message, hint
     assert message in ended.err
     assert hint in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_ctrl_c_keeps_the_step_and_the_same_command_goes_on(bare, target, tmp_path):
+    bare.env["OMP_NUM_THREADS"] = "1"
+    argv = ("train", str(target), *SIZES, "--steps", "5000", "--output", str(tmp_path / "run"))
+    process = bare.start(*argv)
+    for line in process.stderr:
+        if " of 5000 steps" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "the same command goes on" in err
+    assert "Traceback" not in err
+    curve = (tmp_path / "run" / "curve.jsonl").read_text().splitlines()
+    kept = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
+    assert kept["step"] == len(curve)
+    other = bare.run(*argv[:-4], "--steps", "9", "--output", str(tmp_path / "run"))
+    assert other.code == 2
+    assert "steps 5000, not 9" in other.err
