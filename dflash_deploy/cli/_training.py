@@ -15,6 +15,7 @@ from dflash_deploy.cli._training_process import work
 from dflash_deploy.cli._training_told import told, told_estimate
 from dflash_deploy.errors import DFlashError, DoesNotFit, Unsupported, UsageError
 from dflash_deploy.model_config import HUB_ID
+from dflash_deploy.plan import without_password
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.schema import Target
 from dflash_deploy.target_config import read_target
@@ -113,6 +114,11 @@ def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
         raise UsageError(
             f"{plan.held_out} of {plan.prompts} prompts are held out: none is left",
             hint=f"--held-out {max(1, plan.prompts // 4)}",
+        )
+    if plan.url and without_password(plan.url) != plan.url:
+        raise UsageError(
+            "the URL holds a password, and the recipe is a file: it would stand there",
+            hint="export DFLASH_API_KEY=... and leave it out of --url",
         )
     return plan
 
