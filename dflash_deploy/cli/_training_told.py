@@ -90,7 +90,7 @@ def entered(
         return Path(registry.find(plan.draft).files[0])
     try:
         result = _adding.added(
-            str(draft), target=plan.target, target_config=config, draft_id=plan.draft,
+            str(draft), target=plan.target, target_config=config, draft_id=wanted.draft_id,
             folder=wanted.registry,
         )  # fmt: skip
         _adding.write(result, wanted.registry)

@@ -34,6 +34,7 @@ def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare,
     ended = bare.run(*argv, "--json")
     assert ended.code == 0, ended.err
     assert "going on with the run" in ended.err
+    assert "engines look for that on the hub, or below" in ended.err
     said = json.loads(ended.out)
     assert said["acceptance"]["equal"] == said["acceptance"]["prompts"] == 2
     assert said["recipe"]["seed"] == 0
