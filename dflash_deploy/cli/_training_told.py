@@ -18,6 +18,8 @@ from dflash_deploy.train.recipe import Recipe
 if TYPE_CHECKING:
     from dflash_deploy.cli._training import Wanted
 
+FIRST = "vllm"
+"""The engine whose plan is shown: an added draft gets recipes for vLLM and SGLang."""
 TABLE = (Column("WHAT"), Column("ABOUT", right=True), Column("FORMULA", wrap=True))
 
 
@@ -79,7 +81,7 @@ def told(
         if file:
             _output.text(f"entry       {file}")
     if file:
-        _output.note(_entry_file.next_step(plan.draft, "transformers", wanted.registry))
+        _output.note(_entry_file.next_step(plan.draft, FIRST, wanted.registry))
 
 
 def entered(

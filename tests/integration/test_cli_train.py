@@ -43,7 +43,8 @@ def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare,
     assert [json.loads(line)["step"] for line in curve] == list(range(1, 13))
     assert json.loads(curve[-1])["loss"] < json.loads(curve[0])["loss"]
     assert said["draft"] == "run/tiny-DFlash"
-    plan = bare.run("plan", said["draft"], "--engine", "vllm", "--gpu", "H100", "--json")
+    words = ended.err.partition("next: dflash ")[2].split()
+    plan = bare.run(*words, "--gpu", "H100", "--json")
     assert plan.code == 0, plan.err
     again = bare.run(*argv)
     assert again.code == 0
