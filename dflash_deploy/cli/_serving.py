@@ -18,7 +18,6 @@ from dflash_deploy.launch.servers import listed
 from dflash_deploy.launch.signals import forwarded
 from dflash_deploy.launch.state import UNCHECKED
 from dflash_deploy.measure.proof import Proof, endpoint_of
-from dflash_deploy.measure.proof import endpoint_of
 from dflash_deploy.plan import Plan
 
 
@@ -50,7 +49,6 @@ def in_foreground(wanted: Wanted, gate: Gate, *, engine_env: Path | None) -> int
         )
         is_ready(found_by(proof))
         _tell_page(made.plan)
-        is_ready(proof.trouble if proof else None)
         code = process.wait()
     if not signals:
         # nobody asked it to end, so that an exit code of 0 is a failure as well
@@ -69,6 +67,8 @@ def unproven(plan: Plan) -> None:
 def found_by(proof: Proof | None) -> str:
     """What is to be remembered of a check."""
     return proof.verdict.state if proof else UNCHECKED
+
+
 def _tell_page(plan: Plan) -> None:
     """Where the engine has a page to look at: only this package's own has one."""
     if plan.engine == "transformers":

@@ -81,7 +81,7 @@ def told(
         if file:
             _output.text(f"entry       {file}")
     if file:
-        _output.note(_entry_file.next_step(plan.draft, FIRST, wanted.registry))
+        _output.note(_entry_file.next_step(plan.draft, FIRST))
 
 
 def entered(
