@@ -17,14 +17,21 @@ from typing import Any, Literal
 import msgspec
 from packaging.version import Version
 
+from dflash_deploy.flag_values import Values
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import Struct
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?")
 
 
-class Flag(Struct, frozen=True, kw_only=True):
-    """One option of a release."""
+class Key(Values, frozen=True, kw_only=True):
+    """A key of an option's JSON object, and what may stand there."""
+
+    name: str
+
+
+class Flag(Values, frozen=True, kw_only=True):
+    """One option of a release, and what its words may be."""
 
     name: str
     takes: Literal["none", "one", "optional", "many"]
@@ -32,9 +39,11 @@ class Flag(Struct, frozen=True, kw_only=True):
     aliases: list[str] = []  # noqa: RUF012 - msgspec copies it
     negatives: list[str] = []  # noqa: RUF012
     """Spellings of the opposite: `--no-x`."""
-    choices: list[str] | None = None
-    keys: list[str] = []  # noqa: RUF012
-    """What its JSON object may hold, where the release's own class was asked."""
+    keys: list[Key] = []  # noqa: RUF012
+    """What its JSON object may hold; empty: anything, or nobody has asked."""
+
+    def key(self, name: str) -> Key | None:
+        return next((key for key in self.keys if key.name == name), None)
 
 
 class FlagTable(Struct, frozen=True, kw_only=True):
@@ -50,7 +59,7 @@ class FlagTable(Struct, frozen=True, kw_only=True):
             name: flag
             for flag in self.flags
             for name in (flag.name, *flag.aliases, *flag.negatives,
-                         *(f"{flag.name}.{key}" for key in flag.keys))
+                         *(f"{flag.name}.{key.name}" for key in flag.keys))
         }  # fmt: skip
 
 
@@ -73,14 +82,8 @@ class Given:
     def knows(self, option: str) -> bool:
         """Whether this release has it; of a key after a dot, where its keys are known."""
         key = option.partition(".")[2]
-        keys = self.row.keys if self.row else []
-        return self.known and (not key or not keys or key in keys)
-
-    @property
-    def choices(self) -> list[str]:
-        """What its parser takes, where these words are not among it; empty: nothing is wrong."""
-        allowed = (self.row and self.row.choices) or []
-        return [] if set(self.words) <= set(allowed) else allowed
+        free = self.row is None or not self.row.keys
+        return self.known and (not key or free or (self.row and self.row.key(key)) is not None)
 
 
 def flag_table(engine: str, version: Version) -> FlagTable | None:

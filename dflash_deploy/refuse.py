@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
+from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import FlagTable, Given, first_with, flag_table, parse, tables
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.json_options import SPECULATION, keys
@@ -161,11 +162,9 @@ def check_engine_args(
                 " and at most 1",
                 hint=f"{item.flag} 0.85",
             )
-        if item.choices and not plugins & {f"{item.flag}-plugin", "--tool-parser-plugin"}:
-            raise UsageError(
-                f"{item.as_written} {' '.join(item.words)}: not among its choices",
-                hint=f"one of {', '.join(item.choices)}",
-            )
+        wrong = fault(item)
+        if wrong and not plugins & {f"{item.flag}-plugin", "--tool-parser-plugin"}:
+            raise UsageError(f"{wrong.option} {wrong.word}: {wrong.says}", hint=wrong.hint)
 
 
 def _no_option(
@@ -209,10 +208,11 @@ def _is_share(word: str) -> bool:
 def check_recipe_flags(engine: Engine, name: EngineName, version: Version, recipe: Recipe) -> None:
     """What a recipe says in the engine's words, its parser takes: overlays may be wrong."""
     for item in parse(flag_table(name, version), recipe.flags):
-        wrong = "not among its choices" if item.choices else "" if item.known else "no option"
-        if wrong:
+        wrong = fault(item)
+        if wrong or not item.known:
+            said = wrong.says if wrong else "no such option"
             raise Unsupported(
-                f"recipe {recipe.name}: {item.as_written} {' '.join(item.words)} is {wrong} of"
+                f"recipe {recipe.name}: {item.as_written} {' '.join(item.words)}: {said}, says"
                 f" {engine.distribution} {version}",
                 hint=f"--engine-version {engine.releases[-1].version}, or a `version:` in the"
                 " recipe's `when:`",
@@ -229,9 +229,9 @@ def check_kv_dtype(request: Request, said: KvDtype) -> None:
 
 
 def _options(item: Given) -> tuple[str, ...]:
-    """The option, or each key that it says of the draft's settings."""
+    """The option, or each key of its JSON object, where the keys are known."""
     flag = str(item.flag)
-    if flag != SPECULATION:
+    if flag != SPECULATION and not (item.row and item.row.keys):
         return (flag,)
     return tuple(f"{flag}.{key}" for key in keys(item)) or (flag,)
 

@@ -9,7 +9,9 @@ from functools import cache
 from packaging.version import Version
 
 from dflash_deploy.engine_schema import Engine
-from dflash_deploy.flag_tables import flag_table, tables
+from dflash_deploy.flag_faults import Fault
+from dflash_deploy.flag_tables import Flag, flag_table, tables
+from dflash_deploy.flag_values import takes_word
 from dflash_deploy.registry import Entry
 
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -36,9 +38,9 @@ def _wrong(flag: str, engines: Mapping[str, Engine]) -> str | None:
     if not _WORD.fullmatch(value):
         return f"`{name}` takes a plain word, not `{value}`"
     for engine in engines:
-        known = _choices(engine, name)
-        if known and value not in known:
-            return f"`{value}` is no {name} of any release of {engine}"
+        known = _rows(engine, name)
+        if known and not any(takes_word(row, value) for row in known):
+            return f"`{value}` is no {name} of any release of {engine}{_wanted(known[-1], value)}"
     return None
 
 
@@ -48,10 +50,12 @@ def _wants_a_word(name: str, engine_name: str, engine: Engine) -> bool:
     return row is not None and row.takes in ("one", "many")
 
 
+def _wanted(row: Flag, value: str) -> str:
+    wrong = Fault(row.name, value, row)
+    return f": {wrong.says}" if row.kind else f": {wrong.hint}"
+
+
 @cache
-def _choices(engine: str, name: str) -> frozenset[str]:
-    """Every word that some release takes; none where one release takes any."""
-    rows = [row for table in tables(engine) for row in table.flags if row.name == name]
-    if any(row.choices is None for row in rows):
-        return frozenset()
-    return frozenset(choice for row in rows for choice in row.choices or ())
+def _rows(engine: str, name: str) -> tuple[Flag, ...]:
+    """The flag as each release has it, oldest first."""
+    return tuple(row for table in tables(engine) for row in table.flags if row.name == name)

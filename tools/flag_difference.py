@@ -10,7 +10,9 @@ from typing import Literal
 
 from packaging.version import Version
 
+from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Flag, FlagTable, parse
+from dflash_deploy.flag_values import described
 from dflash_deploy.reach import within
 from dflash_deploy.registry import Registry
 from dflash_deploy.schema import EngineName
@@ -85,10 +87,17 @@ def _alterations(old: Flag, new: Flag) -> Iterator[str]:
                  *(f"-{word}" for word in sorted(before - after))]  # fmt: skip
         free = "no longer limited" if not after else "limited from now on" if not before else ""
         yield " ".join(word for word in ("choices", free, *words) if word)
-    if set(old.keys) != set(new.keys):
-        came = [f"+{key}" for key in sorted({*new.keys} - {*old.keys})]
-        went = [f"-{key}" for key in sorted({*old.keys} - {*new.keys})]
+    before_keys, after_keys = ({key.name: key for key in row.keys} for row in (old, new))
+    if before_keys.keys() != after_keys.keys():
+        came = [f"+{key}" for key in sorted(after_keys.keys() - before_keys)]
+        went = [f"-{key}" for key in sorted(before_keys.keys() - after_keys)]
         yield " ".join(["keys", *came, *went])
+    if (old.kind, *limits(old)) != (new.kind, *limits(new)):
+        yield f"wants {described(new)}, wanted {described(old)}"
+
+
+def limits(row: Flag) -> tuple[float | None, ...]:
+    return (row.least, row.above, row.most, row.below)
 
 
 def uses(registry: Registry, name: EngineName, version: Version) -> dict[str, list[str]]:
@@ -134,6 +143,5 @@ def faults(table: FlagTable, argv: Iterable[str]) -> Iterator[str]:
             given.row.takes in ("one", "many") and not given.words
         ):
             yield f"{given.flag} takes {given.row.takes}, is given {list(given.words)}"
-        for word in given.words if given.row.choices else ():
-            if word not in (given.row.choices or ()):
-                yield f"{given.flag} does not take {word}"
+        if wrong := fault(given):
+            yield f"{wrong.option} {wrong.word}: {wrong.says}"

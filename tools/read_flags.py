@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import importlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
+
+import read_values
 
 VLLM_PARSERS = (
     "vllm.entrypoints.common.cli_args",
@@ -20,6 +22,10 @@ VLLM_PARSERS = (
     "vllm.entrypoints.openai.cli_args",
 )
 """Where `make_arg_parser` is: 0.33, 0.30, and 0.20 to 0.28."""
+VLLM_FILLS_IN = frozenset(
+    {"target_model_config", "target_parallel_config", "draft_model_config", "draft_parallel_config"}
+)
+"""Keys of `--speculative-config` that are not for users."""
 VLLM_NAMES = {
     "--reasoning-parser": ("vllm.reasoning", "_REASONING_PARSERS_TO_REGISTER"),
     "--tool-call-parser": ("vllm.tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
@@ -36,9 +42,8 @@ def takes(nargs: object, kind: str) -> str:
 
 
 def row(
-    names: Iterable[str], nargs: object, kind: str, choices: Iterable[Any] | None,
-    negatives: Iterable[str] = (),
-) -> dict[str, Any]:  # fmt: skip
+    names: Iterable[str], nargs: object, kind: str, negatives: Iterable[str] = ()
+) -> dict[str, Any]:
     """A flag by its long name; `negatives` say the opposite of it."""
     long_first = sorted(names, key=lambda name: not name.startswith("--"))
     opposite = set(negatives) | {name for name in names if name.startswith("--no-")}
@@ -50,27 +55,35 @@ def row(
         made["aliases"] = aliases
     if opposite:
         made["negatives"] = sorted(opposite)
-    if choices:
-        made["choices"] = sorted({str(choice) for choice in choices})
     return made
 
 
-def rows_of(parser: argparse.ArgumentParser) -> list[dict[str, Any]]:
-    """One row a flag, with the spellings that the help does not show."""
+def rows_of(
+    parser: argparse.ArgumentParser, fields: Mapping[str, tuple[type, str]] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """One row a flag, with the spellings that the help does not show, and what it may be given.
+
+    `fields`: a field of a config class, by the mark of it in a flag's help.
+    """
     actions: dict[argparse.Action, list[str]] = {}
     for name, action in parser._option_string_actions.items():
         actions.setdefault(action, []).append(name)
     return [
-        row(names, action.nargs, type(action).__name__, action.choices,
-            getattr(action, "negative_option_strings", ()))
+        row(names, action.nargs, type(action).__name__,
+            getattr(action, "negative_option_strings", ())) | values(action, fields)
         for action, names in actions.items()
     ]  # fmt: skip
 
 
+def values(action: argparse.Action, fields: Mapping[str, tuple[type, str]]) -> dict[str, Any]:
+    if action.nargs == 0:
+        return {}
+    said = next((place for mark, place in fields.items() if mark in (action.help or "")), None)
+    judged = said is not None and hasattr(said[0], "__pydantic_core_schema__")
+    return read_values.of_flag(action, read_values.field_of(*said) if said and judged else None)
+
+
 def vllm_parser() -> argparse.ArgumentParser:
-    platforms: Any = importlib.import_module("vllm.platforms")
-    # before 0.33 the parser asks for the device, and a machine without one is an error
-    platforms._current_platform = importlib.import_module("vllm.platforms.cpu").CpuPlatform()
     argparse_utils = next(
         module for name in ("vllm.utils.argparse_utils", "vllm.utils")
         if (module := _maybe(name)) and hasattr(module, "FlexibleArgumentParser")
@@ -80,14 +93,6 @@ def vllm_parser() -> argparse.ArgumentParser:
         argparse_utils.FlexibleArgumentParser(prog="vllm serve")
     )
     return made
-
-
-def vllm_keys() -> list[str]:
-    """What `--speculative-config` may hold, but for what vLLM fills in itself."""
-    config: Any = importlib.import_module("vllm.config.speculative").SpeculativeConfig
-    own = ("target_model_config", "target_parallel_config", "draft_model_config",
-           "draft_parallel_config")  # fmt: skip
-    return sorted(field.name for field in dataclasses.fields(config) if field.name not in own)
 
 
 def registered(module: str, table: str) -> list[str]:
@@ -100,9 +105,6 @@ def sglang_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sglang serve")
     importlib.import_module("sglang.srt.server_args").ServerArgs.add_cli_args(parser)
     return parser
-
-
-PARSERS = {"vllm": vllm_parser, "sglang": sglang_parser}
 
 
 def _maybe(name: str) -> Any:
@@ -123,14 +125,30 @@ def table(engine: str, version: str, rows: Iterable[dict[str, Any]]) -> str:
     return json.dumps(head)[:-1] + ', "flags": [\n' + ",\n".join(lines) + "\n]}\n"
 
 
+def vllm_rows() -> list[dict[str, Any]]:
+    platforms: Any = importlib.import_module("vllm.platforms")
+    # before 0.33 the parser asks for the device, and a machine without one is an error
+    platforms._current_platform = importlib.import_module("vllm.platforms.cpu").CpuPlatform()
+    fields = read_values.mark_fields()
+    rows = rows_of(vllm_parser(), fields)
+    for item in rows:
+        if item["name"] in VLLM_NAMES:
+            item["choices"] = registered(*VLLM_NAMES[item["name"]])
+        if item["name"] == "--optimization-level":
+            item["aliases"] = ["-O"]  # vLLM reads -O3 before its parser does
+        if item["name"] == "--speculative-config":
+            item["keys"] = [key for key in item["keys"] if key["name"] not in VLLM_FILLS_IN]
+    return rows
+
+
+def sglang_rows() -> list[dict[str, Any]]:
+    return rows_of(sglang_parser())
+
+
+ROWS = {"vllm": vllm_rows, "sglang": sglang_rows}
+
+
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):  # engines talk while they import
-        rows = rows_of(PARSERS[sys.argv[1]]())
-        for item in rows:
-            if item["name"] in VLLM_NAMES and sys.argv[1] == "vllm":
-                item["choices"] = registered(*VLLM_NAMES[item["name"]])
-            if item["name"] == "--optimization-level":
-                item["aliases"] = ["-O"]  # vLLM reads -O3 before its parser does
-            if item["name"] == "--speculative-config":
-                item["keys"] = vllm_keys()
+        rows = ROWS[sys.argv[1]]()
     sys.stdout.write(table(sys.argv[1], sys.argv[2], rows))

@@ -19,6 +19,7 @@ from dflash_deploy.explain.secret import is_secret_option
 from dflash_deploy.explain.seen import Seen
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.explain.variables import needs_shell
+from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given, first_with, flag_table, last_with
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.refuse import OWN_OPTIONS
@@ -108,10 +109,11 @@ def _close(name: str, serving: Serving) -> str | None:
 
 
 def _choice(given: Given, _: Seen) -> Judged | None:
-    if not given.choices:
+    wrong = fault(given)
+    if wrong is None:
         return None
-    choices = ", ".join(given.choices[:12])
-    return Judged(as_part(given), "wrong", f"not among its choices: {choices}", _PARSER)
+    choices = f": {', '.join(wrong.accepted[:12])}" if wrong.accepted else ""
+    return Judged(as_part(given), "wrong", f"{wrong.says}{choices}", _PARSER)
 
 
 def _count(given: Given, seen: Seen) -> Judged | None:

@@ -23,6 +23,8 @@ from dflash_deploy.explain.ruled import said_part
 from dflash_deploy.explain.secret import may_be_repeated
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.explain.wanted import memory_words, request_of, variables
+from dflash_deploy.flag_faults import fault
+from dflash_deploy.flag_tables import Given
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
@@ -148,3 +150,115 @@ def _smaller(request: Request) -> Iterator[Request]:
     yield replace(request, tensor_parallel=None)
     yield replace(request, tensor_parallel=None, context=None)
     yield replace(request, tensor_parallel=None, context=None, concurrency=None)
+
+
+def _request(serving: Serving) -> Request:
+    entry, draft = serving.entry, serving.draft
+    refused = spoken_of(serving, "refuse")
+
+    def number(setting: str) -> int | None:
+        return None if setting in refused else serving.number(setting)
+
+    port = serving.number("port") or (
+        serving.command.container.port if serving.command.container else None
+    )
+    return Request(
+        model=draft.id if draft else entry.id if entry else serving.target or "",
+        engine=serving.name,
+        engine_version=str(serving.version),
+        host=_host(serving),
+        port=port if port and port < 1 << 16 else None,
+        block_size=_block(serving),
+        concurrency=number("concurrency"),
+        context=number("context"),
+        tensor_parallel=number("tensor_parallel"),
+        kv_dtype="auto" if "kv_dtype" in refused else serving.kv_dtype,
+        target_path=serving.target_path,
+        trust_remote_code=bool(entry and entry.target.remote_code == "required"),
+        api_key_env=API_KEY_ENV if _asks_for_key(serving) else None,
+        engine_args=tuple(word for given in _kept(serving, refused) for word in given),
+    )
+
+
+def _host(serving: Serving) -> str:
+    """Inside a container every address is meant, and outside the published port decides."""
+    said = serving.settings.get("host", ())
+    inside = serving.command.container is not None
+    plain = bool(said) and may_be_repeated(said[0]) and not inside
+    return said[0].strip("[]") if plain else "127.0.0.1"
+
+
+def _block(serving: Serving) -> int | None:
+    """The block that was said, if the draft can do it."""
+    said, trained = serving.said_block, serving.draft.block_size if serving.draft else None
+    return said if said and trained and 2 <= said <= trained else None
+
+
+def _asks_for_key(serving: Serving) -> bool:
+    in_argv = any(given.flag == "--api-key" for given in serving.given)
+    return in_argv or "VLLM_API_KEY" in serving.command.env
+
+
+def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """Options of the user's own that no plan decides, if this release knows them."""
+    for given in serving.given:
+        if given.flag is None or not given.known or given.flag in _OTHERWISE_SAID | RUNS_CODE:
+            continue
+        if serving.meaning(given.flag) in _PLANNED | refused:
+            continue
+        if not is_secret_option(given.flag) and _is_right(given):
+            yield _written(given)
+    yield from _kept_keys(serving, refused)
+    yield from _kept_commits(serving)
+
+
+def _kept_keys(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """The user's own keys of vLLM's speculative config, but for those that a plan decides."""
+    for given in serving.given:
+        for key, value in speculation.keys(given).items():
+            option, word = f"{SPECULATION}.{key}", json_options.text(value)
+            if key in speculation.PLANNED or serving.meaning(option) in refused:
+                continue
+            if given.knows(option) and may_be_repeated(word):
+                yield option, word
+
+
+def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
+    """The user's own revisions, where the registry knows none."""
+    entry, draft = serving.entry, serving.draft
+    known = (
+        ("revision", entry and entry.target.weights[0].revision),
+        ("draft_revision", draft and draft.revision),
+    )
+    for setting, revision in known:
+        said = serving.settings.get(setting, ())
+        flag = flag_for(serving.engine, setting, serving.version)
+        if not revision and flag and said and may_be_repeated(said[0]):
+            yield flag, said[0]
+
+
+def _is_right(given: Given) -> bool:
+    return fault(given) is None and all(map(may_be_repeated, (given.as_written, *given.words)))
+
+
+def _written(given: Given) -> tuple[str, ...]:
+    """In full, but for a dotted option, which is as it was."""
+    option = given.as_written.partition("=")[0]
+    return (option if "." in option else given.flag or option, *given.words)
+
+
+def _memory(serving: Serving, plan: Plan) -> Iterator[str]:
+    """The user's own share of the card's memory, where the plan leaves it to the engine."""
+    if "memory_fraction" in planned(serving, plan):
+        return
+    for given in serving.given:
+        if serving.meaning(given.flag) == "memory_fraction" and given.known and _is_right(given):
+            yield from _written(given)
+
+
+def _variables(serving: Serving) -> Iterator[tuple[str, str]]:
+    """The user's own, but for secrets, dead switches and folders of a container."""
+    for name, value in serving.command.env.items():
+        dropped = is_secret_variable(name) or name in serving.dead_switches
+        if not dropped and not serving.is_inside(value) and may_be_repeated(value):
+            yield name, value

@@ -14,6 +14,7 @@ import msgspec
 from packaging.version import Version
 
 from dflash_deploy.errors import Unsupported, UsageError
+from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given, first_with, flag_table, parse
 from dflash_deploy.json_options import SPECULATION, together
 from dflash_deploy.measure.report import Arm, Method
@@ -158,10 +159,10 @@ def _sglang(other: Other) -> tuple[str, ...]:
 def _check(plan: Plan, words: tuple[str, ...], what: str) -> None:
     """Whether this release has these flags, and the keys of their JSON object."""
     for item in parse(flag_table(plan.engine, Version(plan.version)), words):
-        keys = item.row.keys if item.row else []
+        keys = [key.name for key in item.row.keys] if item.row else []
         lacking = [key for key in together([item]) if keys and key not in keys]
         flag = f"{item.flag}.{lacking[0]}" if lacking else item.flag
-        if item.known and not lacking and not item.choices:
+        if item.known and not lacking and fault(item) is None:
             continue
         first = first_with(plan.engine, str(flag))
         raise Unsupported(

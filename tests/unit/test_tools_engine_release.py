@@ -94,7 +94,7 @@ FLAGS = table("1.0", one("--size"), Flag(name="--fast", takes="none"), Flag(name
         (["--all", "--fast"], ["--all takes many, is given []"]),
         (["--fast=1"], ["--fast takes none, is given ['1']"]),
         (["--fast", "1"], ["`1` belongs to no flag"]),
-        (["--mode", "z"], ["--mode does not take z"]),
+        (["--mode", "z"], ["--mode z: not among its choices"]),
     ],
 )
 def test_what_a_parser_would_refuse(argv, wrong) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -38,7 +39,7 @@ def rows(*adds: tuple[tuple[str, ...], dict[str, object]]) -> dict[str, dict[str
     ],
 )
 def test_how_many_words_follow(options, takes) -> None:
-    assert rows((("--x",), options)) == {"--x": {"takes": takes}}
+    assert rows((("--x",), options))["--x"]["takes"] == takes
 
 
 def test_spellings_of_one_flag_share_a_row() -> None:
@@ -58,6 +59,37 @@ def test_a_switch_that_is_only_ever_written_no() -> None:
 def test_choices_are_words() -> None:
     found = rows((("--bits",), {"choices": [8, 4], "type": int}))
     assert found == {"--bits": {"takes": "one", "choices": ["4", "8"]}}
+
+
+def size(word: str) -> int:
+    return int(word[:-1]) * 1000 if word.endswith("k") else int(word)
+
+
+def nothing_or_number(word: str) -> int | None:
+    return None if word == "None" else int(word)
+
+
+def lower(word: str) -> str:
+    return word.lower()
+
+
+@pytest.mark.parametrize(
+    ("options", "values"),
+    [
+        ({}, {}),
+        ({"type": str}, {}),
+        ({"type": int}, {"kind": "integer"}),
+        ({"type": float}, {"kind": "number"}),
+        ({"type": size}, {"kind": "size"}),
+        ({"type": json.loads}, {"kind": "json"}),
+        ({"type": nothing_or_number}, {"kind": "integer", "nullable": True}),
+        ({"type": lower, "choices": ["fa3", "triton"]}, {"choices": ["fa3", "triton"], "any_case": True}),
+        ({"type": int, "action": "append"}, {}),
+    ],
+)  # fmt: skip
+def test_what_a_converter_takes_is_asked_of_it(options, values) -> None:
+    found = rows((("--x",), options))["--x"]
+    assert {name: each for name, each in found.items() if name != "takes"} == values
 
 
 def test_a_table_is_one_line_a_flag_and_reads_back() -> None:
