@@ -79,8 +79,9 @@ def values(action: argparse.Action, fields: Mapping[str, tuple[type, str]]) -> d
     if action.nargs == 0:
         return {}
     said = next((place for mark, place in fields.items() if mark in (action.help or "")), None)
-    judged = said is not None and hasattr(said[0], "__pydantic_core_schema__")
-    return read_values.of_flag(action, read_values.field_of(*said) if said and judged else None)
+    if said is None or not said[0].__module__.startswith("vllm.config."):
+        return read_values.of_flag(action, None)  # the server's own settings go unvalidated
+    return read_values.of_flag(action, read_values.field_of(*said))
 
 
 def vllm_parser() -> argparse.ArgumentParser:

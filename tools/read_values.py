@@ -94,7 +94,8 @@ def keys(config: Any) -> list[dict[str, Any]]:
         closed = any(item["type"] == "unexpected_keyword_argument" for item in error.errors())
     else:
         closed = False
-    names = [item["name"] for item in dataclass_of(config.__pydantic_core_schema__)[1]["fields"]]
+    _, schema = dataclass_of(config.__pydantic_core_schema__)
+    names = [item["name"] for item in schema["fields"] if item.get("init", True)]
     return [{"name": name} | of_key(field_of(config, name)) for name in names] if closed else []
 
 
