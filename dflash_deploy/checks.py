@@ -69,6 +69,19 @@ def block_sizes_differ(at: Situation) -> bool:
     return one is not None and other is not None and one != other
 
 
+def active_are_above_admitted(at: Situation) -> bool:
+    """vLLM runs at most as many requests as it admits. Source: 0.33.0 config/scheduler.py:340."""
+    active, admitted = at.number("--max-num-active-seqs"), at.number("concurrency")
+    most = admitted or at.concurrency
+    return active is not None and most is not None and active > most
+
+
+def cache_block_is_uneven(at: Situation) -> bool:
+    """Tokens of a block of vLLM's KV cache. Source: 0.33.0 v1/attention/backends, selector run."""
+    tokens = at.number("--block-size")
+    return tokens is not None and tokens % 16 > 0
+
+
 def context_is_above_config(at: Situation) -> bool:
     """Whether the target's config, as overridden, allows less than what is served."""
     allowed = said_positions(at.settings) or (at.target.context if at.target else None)
@@ -162,9 +175,11 @@ def context_parallel_ranks_do_not_fit(at: Situation) -> bool:
 
 
 CHECKS: dict[Check, Callable[[Situation], bool]] = {
+    "active-above-admitted": active_are_above_admitted,
     "batched-tokens-budget": budget_is_too_small,
     "block-above-trained": block_is_above_trained,
     "block-sizes-differ": block_sizes_differ,
+    "cache-block-size": cache_block_is_uneven,
     "context-above-config": context_is_above_config,
     "context-above-draft": context_is_above_draft,
     "context-parallel-ranks": context_parallel_ranks_do_not_fit,

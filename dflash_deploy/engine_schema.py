@@ -13,9 +13,11 @@ import msgspec
 from dflash_deploy.schema import Architecture, Kind, KvDtype, Positive, Struct
 
 Check = Literal[
+    "active-above-admitted",
     "batched-tokens-budget",
     "block-above-trained",
     "block-sizes-differ",
+    "cache-block-size",
     "context-above-config",
     "context-above-draft",
     "context-parallel-ranks",

@@ -32,6 +32,11 @@ TAKEN: dict[Any, tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...]] = {
         ("qwen3-coder-30b-a3b", {"tensor_parallel": 8}, ("--decode-context-parallel-size", "2")),
         ("kimi-k2.5", {"tensor_parallel": 8}, ("--decode-context-parallel-size", "2")),
         ("qwen3-8b", {}, ("--logits-processors", "a.module:Processor")),
+        ("qwen3-8b", {}, ("--block-size", "32")),
+        ("qwen3-8b", {}, ("--max-num-active-seqs", "8")),
+        ("qwen3-8b", {}, ("--kv-cache-dtype", "int8_per_token_head")),
+        ("qwen3-8b", {}, ("--attention-backend", "flash_attn", "--seed", " 7", "--max-num-batched-tokens", "16k")),
+        ("qwen3-coder-30b-a3b", {}, ("--enable-expert-parallel",)),
     ),
     SGLANG: (
         ("qwen3-8b", {"tensor_parallel": 2}, ("--attn-cp-size", "2")),
