@@ -23,10 +23,15 @@ class Fault:
     wants: Values
 
     @property
+    def said(self) -> str:
+        """As it was said, in full."""
+        return f"{self.option} {self.word}".rstrip()
+
+    @property
     def says(self) -> str:
         """Behind the option and the word: what is wrong with it."""
         if self.wants.kind is None:
-            return "not among its choices"
+            return "not among its choices" if self.wants.choices else "it needs a value"
         return f"it takes {described(self.wants)}"
 
     @property
@@ -40,6 +45,8 @@ class Fault:
     @property
     def hint(self) -> str:
         """What to write instead."""
+        if self.wants == Values():
+            return f"{self.option} ..."
         if self.wants.kind is None:
             more = len(self.accepted) - _SHOWN
             tail = f" and {more} more" if more > 0 else ""
@@ -59,10 +66,17 @@ def _faults(given: Given) -> Iterator[Fault]:
     if dotted_path(given):
         yield from _in_json(given, row)
         return
+    if row.takes == "one" and not given.words:
+        yield Fault(given.flag or "", "", wanted(row))
     for word in given.words:
         if not takes_word(row, word):
-            yield Fault(given.flag or "", word, row)
+            yield Fault(given.flag or "", word, wanted(row))
     yield from _in_json(given, row)
+
+
+def wanted(row: Flag) -> Values:
+    """What its words may be, without its name."""
+    return Values(**{name: getattr(row, name) for name in Values.__struct_fields__})
 
 
 def _in_json(given: Given, row: Flag) -> Iterator[Fault]:

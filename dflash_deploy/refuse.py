@@ -164,7 +164,7 @@ def check_engine_args(
             )
         wrong = fault(item)
         if wrong and not plugins & {f"{item.flag}-plugin", "--tool-parser-plugin"}:
-            raise UsageError(f"{wrong.option} {wrong.word}: {wrong.says}", hint=wrong.hint)
+            raise UsageError(f"{wrong.said}: {wrong.says}", hint=wrong.hint)
 
 
 def _no_option(

@@ -143,5 +143,5 @@ def faults(table: FlagTable, argv: Iterable[str]) -> Iterator[str]:
             given.row.takes in ("one", "many") and not given.words
         ):
             yield f"{given.flag} takes {given.row.takes}, is given {list(given.words)}"
-        if wrong := fault(given):
-            yield f"{wrong.option} {wrong.word}: {wrong.says}"
+        elif wrong := fault(given):
+            yield f"{wrong.said}: {wrong.says}"

@@ -23,6 +23,7 @@ TABLE = FlagTable(
         Flag(name="--cache", takes="one", choices=["auto", "fp8", "fp8_e4m3", "bfloat16"]),
         Flag(name="--config", takes="one", kind="object", keys=KEYS),
         Flag(name="--names", takes="many"),
+        Flag(name="--file", takes="one"),
     ],
 )
 
@@ -67,6 +68,8 @@ def test_values_in_json(values, taken, refused):
     ("argv", "option", "says", "hint"),
     [
         (["--seed", "abc"], "--seed", "it takes a whole number", "--seed 1"),
+        (["--seed"], "--seed", "it takes a whole number", "--seed 1"),
+        (["--file", "--seed", "1"], "--file", "it needs a value", "--file ..."),
         (["--cache", "fp8_e4"], "--cache", "not among its choices", "one of fp8_e4m3, fp8, "),
         (["--config", "nope"], "--config", "it takes a JSON object", "--config '{...}'"),
         (["--config", '{"backend": "xgramar"}'], "--config.backend", "not among its choices", "one of xgrammar,"),
@@ -89,6 +92,7 @@ def test_what_is_wrong_and_what_to_write_instead(argv, option, says, hint):
         ["--config.size", "8k"],
         ["--config.sizes+", "1,2"],
         ["--names", "a", "b"],
+        ["--names"],
         ["--unknown", "x"],
     ],
 )
