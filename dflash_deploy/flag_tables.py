@@ -144,9 +144,14 @@ def _option(word: str, names: dict[str, Flag]) -> tuple[Given, int]:
         known = not names  # without a table nothing can be said
         return Given(written, words, written, known, candidates), 0 if equals else _UNLIMITED
     negative = written.replace("_", "-") in row.negatives
-    name = written.replace("_", "-") if negative else row.name
+    name = _opposite(row, written.replace("_", "-")) if negative else row.name
     room = _ROOM[row.takes] if not equals else 0
     return Given(name, words, written, row=row), room
+
+
+def _opposite(row: Flag, written: str) -> str:
+    """`--no-enable-x` for `--disable-x` as well, which mean the same."""
+    return next((name for name in row.negatives if name.startswith("--no-")), written)
 
 
 def _look_up(written: str, names: dict[str, Flag]) -> tuple[Flag | None, tuple[str, ...]]:

@@ -25,7 +25,9 @@ TABLE = FlagTable(
         Flag(name="--names", takes="many"),
         Flag(name="--metrics", takes="none"),
         Flag(name="--mode", takes="optional"),
-        Flag(name="--enable-cache", takes="none", negatives=["--no-enable-cache"]),
+        Flag(
+            name="--enable-cache", takes="none", negatives=["--disable-cache", "--no-enable-cache"]
+        ),
         Flag(name="--config-json", takes="one", aliases=["-cj"]),
         Flag(name="--level", takes="one", aliases=["-O"]),
         Flag(name="--graph-bs-decode", takes="many"),
@@ -46,6 +48,7 @@ TABLE = FlagTable(
         (["-O=3"], [("--level", ("3",))]),
         (["-O", "3"], [("--level", ("3",))]),
         (["--no-enable-cache"], [("--no-enable-cache", ())]),
+        (["--disable-cache"], [("--no-enable-cache", ())]),
         (["--config-json.method", "dflash"], [("--config-json", ("dflash",))]),
         (["-cj", '{"a": -1}'], [("--config-json", ('{"a": -1}',))]),
         (["--tp-size", "-1"], [("--tp-size", ("-1",))]),
