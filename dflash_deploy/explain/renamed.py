@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dflash_deploy.engine_schema import Renamed
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given, flag_table, parse
 from dflash_deploy.situation import flag_for
 
@@ -62,7 +63,7 @@ def _before(given: Given, serving: Serving) -> Today | None:
 def _as_taken(flag: str, words: tuple[str, ...], serving: Serving) -> Today:
     """No words where this release's parser refuses them."""
     read = parse(flag_table(serving.name, serving.version), (flag, *words))
-    if len(read) == 1 and not read[0].choices:
+    if len(read) == 1 and fault(read[0]) is None:
         return Today((flag, *words))
     return Today((), f"{flag}, in its place, does not take {' '.join(words)}")
 

@@ -13,6 +13,7 @@ from dflash_deploy.explain.ruled import left_out
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
 from dflash_deploy.explain.serving import Serving
 from dflash_deploy.explain.variables import needs_shell
+from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.plan import Plan
@@ -135,7 +136,7 @@ def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
 def _is_right(given: Given) -> bool:
     words = (given.as_written, *given.words)
     repeated = all(may_be_repeated(word) and not needs_shell(word) for word in words)
-    return repeated and not given.choices and not secret_key(given)
+    return repeated and fault(given) is None and not secret_key(given)
 
 
 def _written(given: Given) -> tuple[str, ...]:
