@@ -56,7 +56,6 @@ REFUSED = (
     Refused(VLLM, "kv_cache_dtype not supported", "backend-fp8-flex", extra=("--attention-backend", "FLEX_ATTENTION"), options=FP8),
     Refused(VLLM, "MLA not supported", "backend-of-heads", "moonshotai/Kimi-K2.5", extra=("--attention-backend", "FLASH_ATTN")),
     Refused(VLLM, "head_size not supported", "backend-head-size", "google/gemma-4-31B-it", "A100", extra=("--attention-backend", "FLASH_ATTN")),
-    Refused(VLLM, "Input should be 'greedy' or 'probabilistic'", "sample-method", **of_draft(draft_sample_method="nope")),
     Refused(VLLM, "Cannot find the config file for awq", "not-quantized", extra=("--quantization", "awq")),
     Refused(VLLM, "does not match the quantization", "quantized-fp8", "Qwen/Qwen3-32B-FP8", extra=("--quantization", "awq")),
     Refused(VLLM, "does not match the quantization", "quantized-int4", "moonshotai/Kimi-K2.5", extra=("--quantization", "fp8")),
