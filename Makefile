@@ -20,7 +20,7 @@ serve: $(VENV)/.demo ## leave the demo server running on port 8000
 	$(BIN)/dflash serve smollm2-135m
 
 test: $(VENV)/.dev ## run every test that needs no GPU
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 
 lint: $(VENV)/.dev ## style: ruff's rules and its format
 	$(BIN)/ruff check

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-SHARED = ("judged", "docker_engine", "slurm")
-"""Fixtures that take long to make: the tests of one of them run in one process."""
+ROOT = Path(__file__).parents[1]
+COSTLY = ("judged", "docker_engine")
+"""Fixtures for the whole run that take long to make."""
 
 _LEAKS = ("DFLASH_API_KEY", "DFLASH_HOST", "HF_TOKEN", "HF_ENDPOINT", "NO_COLOR", "VLLM_API_KEY")
 
@@ -46,9 +50,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write the golden files anew")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under `-n`, a file's tests stay together, and so do those of a fixture that costs much."""
-    for item in items:
-        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-        item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.path.name))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under `-n`, a file's tests run in one process, and so do all of a fixture that costs much."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _shared(nodeid.partition("::")[0])
+
+    return Together(config, log)
+
+
+@cache
+def _shared(file: str) -> str:
+    """The costly fixture that a test file asks for, else the file itself."""
+    asked = re.search(rf"def \w+\([^)]*\b({'|'.join(COSTLY)})\b", (ROOT / file).read_text())
+    return asked[1] if asked else file
