@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# torch's threads wait for one another by spinning: two test processes would spin for all they have
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 ROOT = Path(__file__).parents[1]
 COSTLY = ("judged", "docker_engine")

@@ -1,0 +1,39 @@
+"""The demo's notebook runs from top to bottom, and shows what its text says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "demo.ipynb"
+
+
+@pytest.fixture(scope="module")
+def cells(demo_target: Path) -> list[nbformat.NotebookNode]:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    assert demo_target.is_dir()  # fetched already: a cell has its time for itself
+    NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def outputs(cells: list[nbformat.NotebookNode], kind: str) -> list[str]:
+    found = [output.get("data", {}) for cell in cells for output in cell.outputs]
+    return [data[kind] for data in found if kind in data]
+
+
+def test_acceptance_and_speed_are_plotted(cells) -> None:
+    assert len(outputs(cells, "image/png")) == 2
+
+
+def test_what_the_draft_proposed_is_coloured(cells) -> None:
+    (shown,) = outputs(cells, "text/html")
+    assert shown.count("background:") > 10
+
+
+def test_fewer_steps_than_tokens(cells) -> None:
+    said = "".join(output.get("text", "") for output in cells[1].outputs)
+    words = said.splitlines()[-1].split()  # 31 steps of the target in place of 65
+    assert int(words[0]) < int(words[-1])
