@@ -159,7 +159,7 @@ def laid_down(
 ) -> tuple[Model, Mode]:  # fmt: skip
     if entry is None:
         return Model(
-            aliases=aliases(registry, target_id), target=target, drafts=[draft],
+            aliases=aliases(registry, target_id, draft.id), target=target, drafts=[draft],
             recipes=recipes(draft, engines),
         ), "new"  # fmt: skip
     own = recipes(draft, in_order(entry, engines), f"{draft.id.lower().replace('/', '-')}-")
@@ -203,10 +203,13 @@ def in_order(entry: Entry, engines: Collection[EngineName]) -> list[EngineName]:
     )
 
 
-def aliases(registry: Registry, target_id: str) -> list[str]:
-    """The repository's name, if it names nothing else."""
-    name = target_id.rpartition("/")[2].lower()
-    return [] if name in registry.names else [name]
+def aliases(registry: Registry, target_id: str, draft_id: str) -> list[str]:
+    """The repository's name, if it names nothing else, and those of an entry that stood in."""
+    name, found = target_id.rpartition("/")[2].lower(), registry.names.get(draft_id.lower())
+    stood_in = found if found and registry.entries[found].stands_in else None
+    own = [] if registry.names.get(name, stood_in) != stood_in else [name]
+    kept = registry.entries[stood_in].model.aliases if stood_in else []
+    return [*own, *(each for each in kept if each not in own)]
 
 
 def as_entry(target_id: str, model: Model, file: str, entry: Entry | None) -> Entry:

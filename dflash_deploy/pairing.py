@@ -34,7 +34,7 @@ def find_target(registry: Registry, read: ReadDraft, asked: str | None) -> tuple
     that is no hub id.
     """
     draft = read.draft.id
-    owner = registry.names.get(draft.lower())
+    owner = owner_of(registry, draft)
     name = asked or owner or read.verifier
     if name is None:
         fitting = candidates(registry, read)
@@ -54,9 +54,20 @@ def find_target(registry: Registry, read: ReadDraft, asked: str | None) -> tuple
             registry.find(name)  # raises, with a suggestion
         return name, None
     entry = registry.entries[known]
+    if entry.stands_in:
+        raise UsageError(
+            f"{name}: the hub id of that target is not known here",
+            hint="--target OWNER/NAME, its hub id",
+        )
     if name.lower() in {each.id.lower() for each in entry.model.drafts}:
         raise UsageError(f"{name} is a draft itself, of {known}", hint=f"--target {known}")
     return known, entry
+
+
+def owner_of(registry: Registry, draft_id: str) -> str | None:
+    """The target that the registry has for a draft; none while an entry stands in for it."""
+    found = registry.names.get(draft_id.lower())
+    return None if found and registry.entries[found].stands_in else found
 
 
 def candidates(registry: Registry, read: ReadDraft) -> list[str]:

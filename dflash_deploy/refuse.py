@@ -74,9 +74,10 @@ def check_foreign(entry: Entry, registry: Registry) -> None:
 def check_servable(entry: Entry, named: Draft | None) -> None:
     reason = (named and named.unservable) or entry.model.unservable
     if reason:
+        found = f"dflash registry add {entry.id} --target OWNER/NAME, once that id is known"
         raise Unsupported(
             f"{named.id if named else entry.name} cannot be served: {reason}",
-            hint=f"dflash show {entry.name}",
+            hint=found if entry.stands_in else f"dflash show {entry.name}",
         )
 
 

@@ -61,6 +61,11 @@ class Entry:
         return self.model.aliases[0] if self.model.aliases else self.id
 
     @property
+    def stands_in(self) -> bool:
+        """Whether it stands under its draft's id, because that of its target is not known."""
+        return any(draft.id == self.id for draft in self.model.drafts)
+
+    @property
     def own_recipes(self) -> list[Recipe]:
         """Those of its own file, without the ones of the entry it extends."""
         inherited = len(self.below.model.recipes) if self.below else 0
@@ -140,6 +145,7 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
         seen.add(real)
         for entry in _in_layer(folder / "models", layer):
             entries = _lay_over(entries, entry)
+    entries = _targets_found(entries)
     return Registry(entries, engines, gpus, _index_names(entries.values()))
 
 
@@ -340,6 +346,18 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
     )
     entry = replace(below, model=merged, files=(file, *below.files), layer=over.layer, below=below)
     return {**entries, below.id: entry}
+
+
+def _targets_found(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Without the entries that stood in for a target, where another brings their draft by now."""
+    brought = {
+        draft.id.lower() for entry in entries.values() if not entry.stands_in
+        for draft in entry.model.drafts
+    }  # fmt: skip
+    return {
+        name: entry for name, entry in entries.items()
+        if not entry.stands_in or name.lower() not in brought
+    }  # fmt: skip
 
 
 def over_drafts(below: list[Draft], own: list[Draft]) -> list[Draft]:

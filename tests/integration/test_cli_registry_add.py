@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dflash_deploy.registry import load
 from tests.fakes import hub as fake_hub
 from tests.integration.conftest import CommandLine
 
@@ -64,6 +65,26 @@ def works(dflash: CommandLine, draft: str, *options: str, engine: str = "vllm") 
     planned = dflash.run("plan", draft, "-e", engine, "--json", *options)
     assert planned.code == 0, planned.err
     return json.loads(planned.out)
+
+
+STAND_INS = sorted(entry.id for entry in load(user=False).entries.values() if entry.stands_in)
+
+
+@pytest.mark.parametrize("draft", STAND_INS)
+def test_the_target_of_a_draft_whose_target_was_not_known(bare, tmp_path, draft):
+    """The shipped entry under the draft's id gives way, and leaves its names."""
+    known = json.loads(bare.run("show", draft, "--json").out)["aliases"]
+    refused = bare.run("plan", draft, "-e", "vllm")
+    assert (refused.code, f"registry add {draft} --target" in refused.err) == (4, True)
+    own, its = folder(tmp_path / "draft", DRAFT), folder(tmp_path / "target", TARGET)
+    added = bare.run(
+        "registry", "add", own, "--id", draft, "--target", "org/Found", "--target-config", its
+    )
+    assert added.code == 0, added.err
+    assert added.out.endswith("models/org/Found.yaml\n")
+    assert works(bare, draft)["target"]["id"] == "org/Found"
+    for name in ("org/Found", "found", *known):
+        assert bare.run("plan", name, "-e", "vllm").code == 0, name
 
 
 def test_a_draft_from_the_hub_for_a_target_of_the_registry(hub, monkeypatch, tmp_path):

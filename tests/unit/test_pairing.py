@@ -144,3 +144,16 @@ def test_ids_are_spelled_as_the_registry_does():
 def test_classes_come_from_the_engines():
     assert {"DFlashDraftModel", "DFlash2DraftModel"} <= draft_classes(REGISTRY.engines)
     assert "LlamaForCausalLM" not in draft_classes(REGISTRY.engines)
+
+
+STAND_IN = REGISTRY.find("kimi-k3")
+
+
+def test_an_entry_that_stands_in_for_a_target_is_no_target():
+    read = a_draft(draft=msgspec.structs.replace(KNOWN, id=STAND_IN.id))
+    assert find_target(REGISTRY, read, "moonshotai/Kimi-K3") == ("moonshotai/Kimi-K3", None)
+    named = dataclasses.replace(read, verifier="moonshotai/Kimi-K3")
+    assert find_target(REGISTRY, named, None) == ("moonshotai/Kimi-K3", None)
+    with pytest.raises(UsageError, match="not known here") as caught:
+        find_target(REGISTRY, read, "kimi-k3")
+    assert caught.value.hint == "--target OWNER/NAME, its hub id"
