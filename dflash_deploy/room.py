@@ -27,7 +27,7 @@ from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
-from dflash_deploy.rules import layer_pattern
+from dflash_deploy.rules import findings, layer_pattern
 from dflash_deploy.schedule import as_json
 from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
 from dflash_deploy.situation import Situation, counted, flag_for
@@ -125,7 +125,7 @@ def choose_room(need: Need) -> tuple[Room, tuple[Choice, ...]]:
     check_context(need)
     modelled = estimate(need, next(_rooms(need))) is not None
     room = (next(_fitting(need), None) or _tight(need)) if modelled else _documented(need)
-    check_cards(need, room.tensor_parallel)
+    check_cards(need, room)
     return room, tuple(reasons(need, room))
 
 
@@ -311,8 +311,9 @@ def nameable(hardware: Hardware) -> bool:
     )
 
 
-def check_cards(need: Need, wanted: int) -> None:
+def check_cards(need: Need, room: Room) -> None:
     hardware, name, nodes = need.hardware, need.entry.name, need.request.nodes
+    wanted = room.tensor_parallel
     if wanted % nodes:
         raise UsageError(
             f"{wanted} cards are not the same number on each of {nodes} nodes",
@@ -321,14 +322,23 @@ def check_cards(need: Need, wanted: int) -> None:
     if hardware.cards and wanted > len(hardware.cards) * nodes:
         _, why, _ = documented_cards(need.entry.target, need.weights, hardware)
         asked = need.request.tensor_parallel
+        refused = refusal(need, room)
         more = f"dflash plan {name} --engine {need.request.engine} --gpu {hardware.cards[0].name}"
         raise DoesNotFit(
             f"{name} needs {wanted} cards, and there is only {hardware}"
             f"{f' on each of {nodes} nodes' if nodes > 1 else ''}:"
             f" {'asked for' if asked else why}",
             hint=f"--tensor-parallel {nodes * powers(len(hardware.cards))[-1]}" if asked
-            else f"{more}:{wanted}" if nameable(hardware) else f"dflash show {name}",
+            else f"{more}:{wanted}" if nameable(hardware) and not refused
+            else f"dflash show {name}",
+            detail=f"and {wanted} are refused: {refused}" if refused and not asked else None,
         )  # fmt: skip
+
+
+def refusal(need: Need, room: Room) -> str | None:
+    """What a rule has against it."""
+    found = findings(situation(need, room))
+    return next((item.message for item in found if item.severity == "refuse"), None)
 
 
 def _evenly(wanted: int, hardware: Hardware, nodes: int) -> int:

@@ -240,3 +240,22 @@ def test_a_shorter_prefill_is_no_help_where_the_share_is_said_or_on_vllm() -> No
         with pytest.raises(DoesNotFit) as stopped:
             make_plan(REGISTRY, asked, cards)
         assert "chunked" not in f"{stopped.value.hint} {stopped.value.detail}"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("gpu", ["RTX-5090", "RTX-5090:32", "H100"])
+def test_no_number_of_cards_is_named_that_a_rule_refuses(engine, gpu) -> None:
+    with pytest.raises(DoesNotFit, match=r"needs (64|16) cards") as caught:
+        make_plan(REGISTRY, Request(model="beam-1.0", engine=engine), parse(gpu, REGISTRY.gpus))
+    assert caught.value.hint == "dflash show beam-1.0"
+    assert "are refused: the draft's attention heads do not divide" in caught.value.detail
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_number_of_cards_that_is_named_is_one_that_works(engine) -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        make_plan(REGISTRY, Request(model="beam-1.0", engine=engine), parse("H200", REGISTRY.gpus))
+    assert caught.value.hint == f"dflash plan beam-1.0 --engine {engine} --gpu H200:8"
+    assert caught.value.detail is None
+    cards = parse("H200:8", REGISTRY.gpus)
+    assert make_plan(REGISTRY, Request(model="beam-1.0", engine=engine), cards).tensor_parallel == 8
