@@ -66,6 +66,11 @@ class Entry:
         return any(draft.id == self.id for draft in self.model.drafts)
 
     @property
+    def whom(self) -> str:
+        """What its drafts propose for, in a sentence."""
+        return "a target that is not known here" if self.stands_in else self.id
+
+    @property
     def own_recipes(self) -> list[Recipe]:
         """Those of its own file, without the ones of the entry it extends."""
         inherited = len(self.below.model.recipes) if self.below else 0

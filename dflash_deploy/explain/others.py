@@ -40,4 +40,5 @@ def _target_of(name: str, registry: Registry) -> str | None:
     """The target of a draft; None for anything else, a target's alias too."""
     found = registry.names.get(name.lower())
     drafts = registry.entries[found].model.drafts if found else []
-    return found if any(draft.id.lower() == name.lower() for draft in drafts) else None
+    known = any(draft.id.lower() == name.lower() for draft in drafts)
+    return registry.entries[found].whom if found and known else None

@@ -16,8 +16,10 @@ def judge_draft(part: str, serving: Serving) -> Judged:
     """A draft proposes for one target."""
     entry, named = serving.entry, (serving.draft_id or "").lower()
     if serving.draft is not None and entry is not None:
-        return Judged(part, "fine", f"the draft for {entry.id}")
+        return Judged(part, "fine", f"the draft for {entry.whom}")
     other = serving.registry.names.get(named)
+    if other and serving.registry.entries[other].stands_in:
+        return Judged(part, "note", "which target it is for is not known here")
     if other and entry:
         return Judged(part, "wrong", f"proposes for {other}, not for {entry.id}: nothing of it"
                       " would be accepted")  # fmt: skip
@@ -69,8 +71,9 @@ def _vllm(serving: Serving) -> Iterator[Judged]:
 
 
 def _itself(serving: Serving) -> Iterator[Judged]:
-    target = serving.entry.id if serving.entry else "its target"
-    message = f"vLLM reads off this draft that it is for {target}, and serves that with it"
+    entry = serving.entry
+    whom = f"that it is for {entry.id}" if entry and not entry.stands_in else "whom it is for"
+    message = f"vLLM reads off this draft {whom}, and serves that with it"
     yield Judged(serving.target_part, "fine", message, "vLLM 0.33.0 transformers_utils/config.py")
     for given in serving.final:
         for key, value in speculation.keys(given).items():

@@ -130,9 +130,9 @@ class Serving:
     def alone(self) -> str | None:
         """The target that a draft, served by itself, proposes for."""
         entry, wanted = self.entry, (self.target or "").lower()
-        if entry is None or self.speculates or entry.id.lower() == wanted:
+        if entry is None or self.speculates:
             return None
-        return entry.id if any(d.id.lower() == wanted for d in entry.model.drafts) else None
+        return entry.whom if any(d.id.lower() == wanted for d in entry.model.drafts) else None
 
     @cached_property
     def draft(self) -> Draft | None:
@@ -207,7 +207,7 @@ class Serving:
         return None if self.speculates or draft is None else self._with(draft, draft.block_size)
 
     def _with(self, draft: Draft | None, block_size: int | None) -> Situation:
-        target = self.entry.target if self.entry else None
+        target = self.entry.target if self.entry and not self.entry.stands_in else None
         known = target is not None and self.target_path is None
         return Situation(
             engine=self.engine, version=self.version, target=target, draft=draft,
