@@ -63,7 +63,8 @@ class Entry:
     @property
     def stands_in(self) -> bool:
         """Whether it stands under its draft's id, because that of its target is not known."""
-        return any(draft.id == self.id for draft in self.model.drafts)
+        its_own = any(draft.id == self.id for draft in self.model.drafts)
+        return its_own and self.model.unservable is not None
 
     @property
     def whom(self) -> str:
@@ -150,7 +151,7 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
         seen.add(real)
         for entry in _in_layer(folder / "models", layer):
             entries = _lay_over(entries, entry)
-    entries = _targets_found(entries)
+        entries = _targets_found(entries, layer)
     return Registry(entries, engines, gpus, _index_names(entries.values()))
 
 
@@ -353,15 +354,15 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
     return {**entries, below.id: entry}
 
 
-def _targets_found(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Without the entries that stood in for a target, where another brings their draft by now."""
+def _targets_found(entries: dict[str, Entry], layer: str) -> dict[str, Entry]:
+    """Without those below that stood in for a target, where an entry of this layer brings it."""
     brought = {
-        draft.id.lower() for entry in entries.values() if not entry.stands_in
-        for draft in entry.model.drafts
+        draft.id.lower() for entry in entries.values()
+        if entry.layer == layer and not entry.stands_in for draft in entry.model.drafts
     }  # fmt: skip
     return {
         name: entry for name, entry in entries.items()
-        if not entry.stands_in or name.lower() not in brought
+        if entry.layer == layer or not entry.stands_in or name.lower() not in brought
     }  # fmt: skip
 
 

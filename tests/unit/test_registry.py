@@ -216,6 +216,34 @@ def test_a_name_has_one_owner(overlay: Path) -> None:
         registry.load(overlay, user=False)
 
 
+STAND_IN = "modal-labs/Kimi-K3-DFlash"
+
+
+def test_an_entry_that_stood_in_for_a_target_gives_way_to_one_that_brings_its_draft(
+    overlay: Path,
+) -> None:
+    shipped = shipped_text(STAND_IN)
+    write(overlay, "moonshotai/Kimi-K3", shipped)
+    found = registry.load(overlay, user=False)
+    assert STAND_IN not in found.entries
+    for name in ("kimi-k3", STAND_IN, "moonshotai/Kimi-K3"):
+        assert found.find(name).id == "moonshotai/Kimi-K3"
+
+
+def test_no_other_entry_gives_way(overlay: Path) -> None:
+    """Neither a file that is laid over a draft's known target, nor one of the same folder."""
+    shipped = shipped_text(STAND_IN)
+    known = "z-lab/Qwen3-4B-DFlash-b16"
+    write(overlay, known, shipped.replace(STAND_IN, known).replace("kimi-k3", "mine"))
+    with pytest.raises(RegistryError, match="already names"):
+        registry.load(overlay, user=False)
+    (overlay / "models" / f"{known}.yaml").unlink()
+    write(overlay, STAND_IN, shipped)
+    write(overlay, "moonshotai/Kimi-K3", shipped.replace("[kimi-k3]", "[k3]"))
+    with pytest.raises(RegistryError, match="already names"):
+        registry.load(overlay, user=False)
+
+
 def test_the_users_layer_is_under_xdg_config_home_and_below_the_extra_one(
     overlay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
