@@ -73,6 +73,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     check_cards(at, hardware, request.nodes)
     check_room(need, room)
     seen = status(entry, recipe, weights.name, alike(registry, hardware))
+    idle = (*idle_cards(need, room),)
     return Resolution(
         request=request, entry=entry, engine=engine, version=version, hardware=hardware,
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=need.block_size,
@@ -81,13 +82,13 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         parsers=find_parsers(entry, request.engine),
         said=frozenset(need.words.keys() - {"speculation", "template_defaults"}),  # made one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
-        choices=(*need.choices, *rooms),
+        choices=(*need.choices, *with_idle(rooms, idle)),
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected, doubts=tuple(item for item in found if item.accepts_less),
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
                   *terms(entry, draft, seen, request, weights),
                   *short_queue(recipe, request),
-                  *idle_cards(need, room),
+                  *idle,
                   *beyond_training(entry, draft, room.context),
                   *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip
@@ -122,6 +123,13 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
         choices=(chosen, release, source, block, *([mode] if mode else [])),
         rejected=tuple(rejected),
     )  # fmt: skip
+
+
+def with_idle(rooms: tuple[Choice, ...], idle: tuple[str, ...]) -> Iterator[Choice]:
+    """The number of cards is chosen knowing of the others: its reason says so too."""
+    for choice in rooms:
+        further = idle if choice.name == "tensor_parallel" else ()
+        yield msgspec.structs.replace(choice, why="; ".join((choice.why, *further)))
 
 
 def at_commit(pinned: Pinned, said: tuple[str, ...] | None) -> Pinned:

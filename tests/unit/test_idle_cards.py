@@ -21,6 +21,10 @@ def told(plan: Plan) -> list[str]:
     return [line for line in plan.warnings if "--tensor-parallel" in line]
 
 
+def why(plan: Plan) -> str:
+    return next(choice.why for choice in plan.choices if choice.name == "tensor_parallel")
+
+
 def test_what_the_other_card_would_hold() -> None:
     few = planned("H100:2")
     many = planned("H100:2", tensor_parallel=2)
@@ -29,6 +33,8 @@ def test_what_the_other_card_would_hold() -> None:
     assert f"{few.concurrency} requests at once: --tensor-parallel 2 has room for" in line
     assert line.endswith(f" {many.concurrency}")
     assert many.concurrency >= 2 * few.concurrency
+    assert why(few).endswith(f"; {line}")
+    assert ";" not in why(many)
 
 
 @pytest.mark.parametrize(
