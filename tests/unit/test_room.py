@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_deploy.errors import DoesNotFit, Unsupported, UsageError
+from dflash_deploy.errors import DFlashError, DoesNotFit, Unsupported, UsageError
 from dflash_deploy.hardware import Card, Hardware, parse
 from dflash_deploy.no_room import check_free
 from dflash_deploy.plan import make_plan
@@ -259,3 +259,26 @@ def test_the_number_of_cards_that_is_named_is_one_that_works(engine) -> None:
     assert caught.value.detail is None
     cards = parse("H200:8", REGISTRY.gpus)
     assert make_plan(REGISTRY, Request(model="beam-1.0", engine=engine), cards).tensor_parallel == 8
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("gpu", ["RTX-5090", "H100"])
+def test_every_number_of_cards_that_is_named_gets_a_plan(engine, gpu) -> None:
+    named = 0
+    for entry in REGISTRY.entries.values():
+        asked = Request(model=entry.id, engine=engine, trust_remote_code=True)
+        try:
+            make_plan(REGISTRY, asked, parse(gpu, REGISTRY.gpus))
+        except DFlashError as error:
+            before, _, cards = (error.hint or "").partition("--gpu ")
+            if cards and before.startswith(("dflash plan", "--gpu")):
+                named += 1
+                _plans(asked, cards)
+    assert named
+
+
+def _plans(asked: Request, cards: str) -> None:
+    try:
+        assert make_plan(REGISTRY, asked, parse(cards, REGISTRY.gpus))
+    except Unsupported as error:  # consent to code is another matter
+        assert "no commit is known" in error.message, asked
