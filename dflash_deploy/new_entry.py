@@ -157,18 +157,21 @@ def laid_down(
     registry: Registry, entry: Entry | None, target_id: str, target: Target, draft: Draft,
     engines: Collection[EngineName],
 ) -> tuple[Model, Mode]:  # fmt: skip
+    left = left_names(registry, draft.id)
     if entry is None:
         return Model(
-            aliases=aliases(registry, target_id, draft.id), target=target, drafts=[draft],
+            aliases=aliases(registry, target_id, left), target=target, drafts=[draft],
             recipes=recipes(draft, engines),
         ), "new"  # fmt: skip
     own = recipes(draft, in_order(entry, engines), f"{draft.id.lower().replace('/', '-')}-")
     if draft_of(entry, draft.id) or entry.model.unservable or entry.target != target:
-        return rewritten(entry, target, draft, own), "replaces"
-    return Model(extends=entry.id, drafts=[draft], recipes=own), "extends"
+        return rewritten(entry, target, draft, own, left), "replaces"
+    return Model(extends=entry.id, aliases=left, drafts=[draft], recipes=own), "extends"
 
 
-def rewritten(entry: Entry, target: Target, draft: Draft, own: list[Recipe]) -> Model:
+def rewritten(
+    entry: Entry, target: Target, draft: Draft, own: list[Recipe], left: list[str]
+) -> Model:
     """The whole entry, with what was read now in the place of what was not known.
 
     The new recipes come last: which engine and draft a plan takes unless told stays as it was.
@@ -179,7 +182,8 @@ def rewritten(entry: Entry, target: Target, draft: Draft, own: list[Recipe]) -> 
             if entry.draft(recipe.draft).id == draft.id}  # fmt: skip
     further = [recipe for recipe in own if recipe.when.engine not in told]
     return replace(
-        model, target=target, drafts=drafts if draft in drafts else [*drafts, draft],
+        model, aliases=[*model.aliases, *left], target=target,
+        drafts=drafts if draft in drafts else [*drafts, draft],
         unservable=None, recipes=[*model.recipes, *further],
     )  # fmt: skip
 
@@ -203,13 +207,18 @@ def in_order(entry: Entry, engines: Collection[EngineName]) -> list[EngineName]:
     )
 
 
-def aliases(registry: Registry, target_id: str, draft_id: str) -> list[str]:
-    """The repository's name, if it names nothing else, and those of an entry that stood in."""
-    name, found = target_id.rpartition("/")[2].lower(), registry.names.get(draft_id.lower())
-    stood_in = found if found and registry.entries[found].stands_in else None
-    own = [] if registry.names.get(name, stood_in) != stood_in else [name]
-    kept = registry.entries[stood_in].model.aliases if stood_in else []
-    return [*own, *(each for each in kept if each not in own)]
+def aliases(registry: Registry, target_id: str, left: list[str]) -> list[str]:
+    """The repository's name, if it names nothing else that stays, and those that were left."""
+    name = target_id.rpartition("/")[2].lower()
+    free = name not in registry.names or name in left
+    return list(dict.fromkeys([*([name] if free else []), *left]))
+
+
+def left_names(registry: Registry, draft_id: str) -> list[str]:
+    """Those of the entry that stood in for the draft's target, and gives way."""
+    found = registry.names.get(draft_id.lower())
+    entry = registry.entries[found] if found else None
+    return [*entry.model.aliases] if entry and entry.stands_in else []
 
 
 def as_entry(target_id: str, model: Model, file: str, entry: Entry | None) -> Entry:

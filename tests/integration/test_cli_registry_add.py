@@ -87,6 +87,16 @@ def test_the_target_of_a_draft_whose_target_was_not_known(bare, tmp_path, draft)
         assert bare.run("plan", name, "-e", "vllm").code == 0, name
 
 
+def test_such_a_draft_may_be_one_of_a_target_that_is_known(bare, tmp_path):
+    own = folder(tmp_path / "draft", DRAFT)
+    added = bare.run(
+        "registry", "add", own, "--id", "modal-labs/Kimi-K3-DFlash", "--target", "qwen3-8b"
+    )
+    assert added.code == 0, added.err
+    assert works(bare, "modal-labs/Kimi-K3-DFlash")["target"]["id"] == "Qwen/Qwen3-8B"
+    assert bare.run("plan", "kimi-k3", "-e", "vllm").out.count("Qwen/Qwen3-8B")
+
+
 def test_a_draft_from_the_hub_for_a_target_of_the_registry(hub, monkeypatch, tmp_path):
     published(monkeypatch, config_json=DRAFT)
 
