@@ -12,21 +12,27 @@ from typing import Any, Literal
 
 import msgspec
 
+from dflash_deploy.docker_context import SOCKET, meant
 from dflash_deploy.doctor.finding import Finding, plain
+from dflash_deploy.errors import EngineError
 
-SOCKET = "/var/run/docker.sock"
 TIMEOUT = 2.0
 # installed beside the daemon, it makes `--gpus` work without a runtime of its own
 HOOK = "nvidia-container-runtime-hook"
 INSTALL_TOOLKIT = "install nvidia-container-toolkit, then restart Docker"
 
 
-State = Literal["answers", "absent", "stopped", "forbidden", "silent", "foreign", "unasked"]
+State = Literal[
+    "answers", "absent", "stopped", "forbidden", "silent", "foreign", "unasked", "unknown"
+]
 START = "sudo systemctl start docker"
 
 
 class Docker(msgspec.Struct, frozen=True):
-    """`absent`: no socket; `stopped`: a socket and nobody behind it; `foreign`: no Docker."""
+    """`absent`: no socket; `stopped`: a socket and nobody behind it; `foreign`: no Docker;
+
+    `unknown`: the docker context that was chosen is not there.
+    """
 
     state: State
     host: str
@@ -39,18 +45,24 @@ class Docker(msgspec.Struct, frozen=True):
     toolkit: bool = False
     """Whether `nvidia-ctk` is."""
     rootless: str | None = None
-    """The socket of a daemon of the user's own that DOCKER_HOST does not name."""
+    """The socket of a daemon of the user's own that nothing names."""
+    context: str | None = None
+    """The docker context that names the host."""
     detail: str | None = None
 
 
 def read() -> Docker:
-    host = os.environ.get("DOCKER_HOST") or f"unix://{SOCKET}"
+    try:
+        found = meant()
+    except EngineError as error:
+        return Docker("unknown", "", detail=error.message)
     own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent") / "docker.sock"
     return msgspec.structs.replace(
-        _reach(host),
+        _reach(found.host),
         client=shutil.which("docker") is not None,
         toolkit=shutil.which("nvidia-ctk") is not None,
-        rootless=f"unix://{own}" if own.is_socket() and str(own) not in host else None,
+        rootless=f"unix://{own}" if own.is_socket() and str(own) not in found.host else None,
+        context=found.context,
     )
 
 
@@ -119,6 +131,9 @@ def findings(docker: Docker, *, cards: bool) -> Iterator[Finding]:
 
 def _said(docker: Docker, *, cards: bool) -> tuple[str, str | None]:
     at = docker.host.removeprefix("unix://")
+    leave = "docker context use default" if docker.context else "unset DOCKER_HOST"
+    if docker.state == "unknown":
+        return docker.detail or "", "docker context use default"
     if docker.state == "answers":
         return _answering(docker, cards=cards)
     if docker.rootless:
@@ -126,7 +141,7 @@ def _said(docker: Docker, *, cards: bool) -> tuple[str, str | None]:
     if docker.state == "absent" and docker.client:
         return "Docker is installed, and its daemon does not run", START
     named = docker.host != f"unix://{SOCKET}"
-    texts: dict[State, tuple[str, str | None]] = {
+    texts: dict[str, tuple[str, str | None]] = {
         "absent": (f"no Docker here: there is no {at}", None),
         "stopped": (f"nobody listens at {at}: Docker does not run", START),
         "forbidden": (
@@ -135,13 +150,13 @@ def _said(docker: Docker, *, cards: bool) -> tuple[str, str | None]:
         ),
         "silent": (
             f"no answer from Docker at {at}",
-            "unset DOCKER_HOST" if named else "systemctl status docker",
+            leave if named else "systemctl status docker",
         ),
         "foreign": (
             f"what answers at {at} is no Docker: {docker.detail}",
-            "unset DOCKER_HOST" if named else "docker info",
+            leave if named else "docker info",
         ),
-        "unasked": (f"DOCKER_HOST={at} was not asked: only sockets and plain tcp are", None),
+        "unasked": (f"Docker at {at} was not asked: only sockets and plain tcp are", None),
     }
     return texts[docker.state]
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dflash_deploy.docker_context import meant
 from dflash_deploy.errors import DFlashError, DownloadError, EngineError, LaunchError, PortTaken
 
 if TYPE_CHECKING:
     import docker
 
-SOCKET = "/var/run/docker.sock"
 TIMEOUT = 30
 """Seconds for an answer; what takes longer is streamed."""
 TOOLKIT = "install nvidia-container-toolkit, then: sudo systemctl restart docker"
@@ -34,7 +34,13 @@ def connected() -> Iterator[docker.DockerClient]:
 
 def reachable() -> bool:
     """Whether a daemon may be there at all: it costs no import to find out that none is."""
-    return bool(os.environ.get("DOCKER_HOST")) or os.path.exists(SOCKET)  # noqa: PTH110
+    try:
+        found = meant()
+    except EngineError:
+        return True  # who connects is told
+    if os.environ.get("DOCKER_HOST") or found.socket is None:
+        return True
+    return os.path.exists(found.socket)  # noqa: PTH110
 
 
 def _client() -> docker.DockerClient:
@@ -42,11 +48,9 @@ def _client() -> docker.DockerClient:
 
     if os.environ.get("DOCKER_HOST"):
         return docker.from_env(timeout=TIMEOUT)
-    # the SDK asks the environment alone; the `docker` program asks its context as well
-    context = docker.ContextAPI.get_current_context()
-    return docker.DockerClient(
-        base_url=context.Host or f"unix://{SOCKET}", tls=context.TLSConfig, timeout=TIMEOUT
-    )
+    found = meant()
+    keys = docker.ContextAPI.get_context(found.context).TLSConfig if found.context else None
+    return docker.DockerClient(base_url=found.host, tls=keys, timeout=TIMEOUT)
 
 
 @contextmanager
@@ -74,11 +78,25 @@ def explained(said: str, image: str = "", name: str = "", port: int = 0) -> DFla
 
 
 def _address() -> str:
-    return os.environ.get("DOCKER_HOST") or f"unix://{SOCKET}"
+    return meant().host
 
 
 Make = Callable[[str, str, int], DFlashError]
 CAUSES: tuple[tuple[str, Make], ...] = (
+    (
+        "paramiko",
+        lambda *_: EngineError(
+            f"{_address()} is another machine's Docker: its folders and ports are not here",
+            hint="on that machine: dflash serve MODEL --docker",
+        ),
+    ),
+    (
+        r"Invalid bind (address|protocol)|only supported on Windows|protocol is not implemented",
+        lambda *_: EngineError(
+            f"{_address()} is no address of a Docker daemon",
+            hint="unset DOCKER_HOST, or docker context use default",
+        ),
+    ),
     (
         r"permission denied.*connect|connect.*permission denied|PermissionError",
         lambda *_: EngineError(

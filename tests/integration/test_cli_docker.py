@@ -100,6 +100,23 @@ def test_it_runs_on_alone_and_any_shell_finds_reads_and_ends_it(boxes, client, t
     assert boxes.ps() == []
 
 
+def test_one_of_a_docker_context_is_found_as_well(boxes, client, docker_engine, tmp_path):
+    boxes.env |= {"DOCKER_CONFIG": str(tmp_path / "docker"), "PATH": os.environ["PATH"]}
+    del boxes.env["DOCKER_HOST"]
+    for words in (("create", "own", "--docker", f"host={docker_engine.host}"), ("use", "own")):
+        subprocess.run(["docker", "context", *words], env=boxes.env, check=True)
+    assert boxes.serve("--detach", "--no-wait").code == 0
+    assert [seen["name"] for seen in boxes.ps()] == [boxes.name]
+    assert boxes.run("stop", boxes.name).code == 0
+    assert client.containers.list(all=True) == []
+
+
+@pytest.mark.parametrize("host", ["garbage", "ssh://nobody@127.0.0.1", "npipe:////./pipe/x"])
+def test_an_address_that_is_none_is_told_as_that(boxes, host):
+    failed = boxes.run(*boxes.words(), env={"DOCKER_HOST": host})
+    assert (failed.code, host in failed.err) == (5, True)
+
+
 def test_in_the_foreground_ctrl_c_ends_it(boxes, client):
     command = boxes.start(*boxes.words())
     said = ""

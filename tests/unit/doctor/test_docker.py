@@ -87,10 +87,21 @@ def test_what_is_not_asked_says_so(at, monkeypatch):
     assert "ssh://box was not asked" in said.text
 
 
+def test_a_context_that_is_not_there_is_named(at, monkeypatch):
+    monkeypatch.delenv("DOCKER_HOST")
+    monkeypatch.setenv("DOCKER_CONTEXT", "gone")
+    (said,) = docker.findings(docker.read(), cards=True)
+    assert (said.text, said.remedy) == (
+        "there is no docker context gone",
+        "docker context use default",
+    )
+
+
 @pytest.mark.parametrize(
     ("found", "remedy"),
     [
         (Docker("absent", AT), None),
+        (Docker("silent", "tcp://box:2375", context="box"), "docker context use default"),
         (Docker("absent", AT, client=True), "sudo systemctl start docker"),
         (Docker("stopped", AT), "sudo systemctl start docker"),
         (Docker("forbidden", AT), "sudo usermod -aG docker $USER, then log in again"),
