@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +35,7 @@ def ps(
                         + (f", its log is {gone.log}" if gone.log else ""))  # fmt: skip
     records, unread = state.every()
     for path in unread:
-        _output.warning(f"{path} is no server's file: rm {path}")
+        _output.warning(f"{path} is no server's file: rm -r {shlex.quote(str(path))}")
     seen = _seen(
         [*records, *containers.reported(_output.warning)],
         CHECK_TIMEOUT if check else HEALTH_TIMEOUT,

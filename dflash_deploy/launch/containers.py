@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
+from packaging.version import InvalidVersion, Version
 
 from dflash_deploy.errors import DFlashError
 from dflash_deploy.launch.container import GRACE
@@ -95,7 +98,7 @@ def logs(name: str, *, follow: bool, last: int | None = None) -> Iterator[bytes]
 
     `last`: of what is there at first, only so many lines.
     """
-    with connected() as client, told():
+    with connected() as client, told(name=name):
         found = client.containers.get(name)
         yield from found.logs(stream=True, follow=follow, tail="all" if last is None else last)
 
@@ -118,29 +121,62 @@ def stop(name: str) -> bool:
 
 
 def _ours(client: docker.DockerClient) -> list[Running]:
-    return list(client.containers.list(all=True, filters={"label": LABEL}))
+    # one that goes while they are read is no failure
+    return list(client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True))
 
 
 def _read(found: Running) -> BoxedServer:
-    labels, state = found.labels, found.attrs["State"]
+    state = found.attrs["State"]
     ended = None
     if state["Status"] not in ("running", "restarting"):
         code = int(state["ExitCode"])
         ended = "ran out of memory" if state.get("OOMKilled") else how(code)
-    lines = (
-        () if ended else tuple(found.logs(tail=LAST_LINES).decode("utf-8", "replace").splitlines())
-    )
     return BoxedServer(
-        name=str(found.name), model=labels[LABEL], draft=labels.get("dflash.draft", ""),
-        engine=labels.get("dflash.engine", "vllm"), version=labels.get("dflash.version", ""),
-        port=int(labels.get("dflash.port", 0)), base_url=labels.get("dflash.url", ""),
-        health_path=labels.get("dflash.health", "/health"),
+        **labelled(found.labels), name=str(found.name),
         since=_seconds(state["StartedAt"]), restarts=int(found.attrs.get("RestartCount", 0)),
         container=str(found.short_id), ended=ended,
-        expected_length=float(length) if (length := labels.get("dflash.acceptance")) else None,
-        speculation=UNCHECKED if "dflash.replicas" in labels else None,
-        unhealthy=(state.get("Health") or {}).get("Status") == "unhealthy", last_lines=lines,
+        unhealthy=(state.get("Health") or {}).get("Status") == "unhealthy",
+        last_lines=() if ended else _last_lines(found),
     )  # fmt: skip
+
+
+def _last_lines(found: Running) -> tuple[str, ...]:
+    """None of a container that has just gone, or whose logging driver keeps nothing to read."""
+    from docker.errors import APIError
+
+    with suppress(APIError):
+        return tuple(found.logs(tail=LAST_LINES).decode("utf-8", "replace").splitlines())
+    return ()
+
+
+def labelled(labels: Mapping[str, str]) -> dict[str, Any]:
+    """What labels tell of a server. Anybody writes labels: one that means nothing tells nothing."""
+    engine, port = labels.get("dflash.engine"), labels.get("dflash.port", "")
+    return {
+        "model": labels[LABEL],
+        "draft": labels.get("dflash.draft", ""),
+        "engine": engine if engine in get_args(EngineName) else "vllm",
+        "version": _release(labels.get("dflash.version", "")),
+        "port": int(port) if port.isascii() and port.isdecimal() and len(port) <= 5 else 0,
+        "base_url": labels.get("dflash.url", ""),
+        "health_path": labels.get("dflash.health", "/health"),
+        "expected_length": _length(labels.get("dflash.acceptance", "")),
+        "speculation": UNCHECKED if "dflash.replicas" in labels else None,
+    }
+
+
+def _release(said: str) -> str:
+    try:
+        Version(said)
+    except InvalidVersion:
+        return ""
+    return said
+
+
+def _length(said: str) -> float | None:
+    with suppress(ValueError):
+        return length if math.isfinite(length := float(said)) else None
+    return None
 
 
 def how(code: int) -> str:

@@ -151,6 +151,13 @@ CAUSES: tuple[tuple[str, Make], ...] = (
         ),
     ),
     (
+        "logging driver does not support reading",
+        lambda _image, name, _port: LaunchError(
+            f"Docker was told to keep no log of {name}: its logging driver sends it elsewhere",
+            hint=f"docker inspect --format '{{{{.HostConfig.LogConfig}}}}' {name}",
+        ),
+    ),
+    (
         r"bind source path does not exist|error while creating mount source path",
         lambda *_: LaunchError("Docker does not see a folder of this machine", hint="docker info"),
     ),

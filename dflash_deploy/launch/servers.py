@@ -108,7 +108,7 @@ def healthy(url: str, patience: float) -> bool:
 
     try:
         return httpx.get(url, timeout=patience, trust_env=False).status_code == httpx.codes.OK
-    except httpx.HTTPError:
+    except (httpx.HTTPError, httpx.InvalidURL):
         return False
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from dflash_deploy.engine_schema import Engine, Failure
 from dflash_deploy.reach import within
@@ -42,8 +42,11 @@ class Signs:
 
 
 def signs(engine: Engine, version: str) -> Signs:
-    """Those that hold for a release of the engine."""
-    release = Version(version)
+    """Those that hold for a release of the engine; none for a version that is not known."""
+    try:
+        release = Version(version)
+    except InvalidVersion:
+        return Signs()
     return Signs(
         tuple((s.phase, re.compile(s.says)) for s in engine.phases if within(s.versions, release)),
         tuple((re.compile(f.says), f) for f in engine.failures if within(f.versions, release)),

@@ -11,9 +11,12 @@ import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from packaging.version import Version
 
 from dflash_deploy.errors import LaunchError
 from dflash_deploy.schema import EngineName
@@ -49,11 +52,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     base_url: str
     health_path: str
-    served_names: tuple[str, ...]
+    served_names: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     argv: tuple[str, ...]
     """As planned: secrets are added where it is started, and are in no file."""
     plan: Summary
-    pid: int
+    pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]
     """Of the process that ends the whole tree when it is told to."""
     began: str
     """When that process began, see `beginning`."""
@@ -132,12 +135,16 @@ def every() -> tuple[list[Record], list[Path]]:
 
 
 def read(path: Path) -> Record | None:
-    """None for a file that is gone, torn or of another release."""
+    """None for a file that is gone, torn, of another release or no file at all."""
     try:
+        if not path.is_file():
+            return None  # from a pipe or a device there would be no end of reading
         record = msgspec.json.decode(path.read_bytes(), type=Record)
-    except (OSError, msgspec.DecodeError):
+        Version(record.version)
+        dated = datetime.fromisoformat(record.since).tzinfo is not None
+    except (OSError, ValueError):
         return None
-    return record if record.schema == SCHEMA and record.name == path.stem else None
+    return record if dated and record.schema == SCHEMA and record.name == path.stem else None
 
 
 @contextmanager

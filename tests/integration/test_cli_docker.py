@@ -111,6 +111,25 @@ def test_one_of_a_docker_context_is_found_as_well(boxes, client, docker_engine, 
     assert client.containers.list(all=True) == []
 
 
+@pytest.mark.parametrize(
+    ("label", "log"),
+    [("port", "json-file"), ("acceptance", "json-file"), ("engine", "json-file"),
+     ("version", "json-file"), ("url", "json-file"), ("other", "none")],
+)  # fmt: skip
+def test_one_with_labels_of_anybody_hides_no_other_and_can_be_ended(boxes, client, label, log):
+    client.containers.run(
+        IMAGE, ["sleep", "60"], detach=True, name="odd", log_config={"type": log},
+        labels={"dflash.model": "m", f"dflash.{label}": "http://[::bad"},
+    )  # fmt: skip
+    (seen,) = boxes.ps()
+    assert (seen["name"], seen["state"]) == ("odd", "starting")
+    assert boxes.run("top", "--json", "-n", "1").code == 0
+    shown = boxes.run("logs", "odd")
+    assert (shown.code, "Traceback" in shown.err) == (0 if log == "json-file" else 7, False)
+    assert boxes.run("stop", "odd").code == 0
+    assert client.containers.list(all=True) == []
+
+
 @pytest.mark.parametrize("host", ["garbage", "ssh://nobody@127.0.0.1", "npipe:////./pipe/x"])
 def test_an_address_that_is_none_is_told_as_that(boxes, host):
     failed = boxes.run(*boxes.words(), env={"DOCKER_HOST": host})

@@ -36,6 +36,11 @@ def test_every_sign_finds_its_own_example_before_any_other_does(
     assert sign.versions is None or is_range(sign.versions)
 
 
+@pytest.mark.parametrize("version", ["", "latest"])
+def test_of_a_release_that_is_none_no_line_says_anything(version: str) -> None:
+    assert signs(ENGINES["vllm"], version) == Signs()
+
+
 def phases_of(engine: str, version: str, file: str) -> list[str]:
     known, seen = of(engine, version), []
     for line in (RECORDED / file).read_text().splitlines():

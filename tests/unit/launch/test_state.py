@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -65,6 +66,31 @@ def test_a_torn_file_is_named(text: bytes) -> None:
     path.write_bytes(text)
 
     assert state.every() == ([], [path])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("version", "latest"), ("since", "yesterday"), ("since", "2026-11-28T10:00:00"),
+        ("pid", 0), ("pid", -1), ("pid", 1 << 40), ("served_names", []),
+    ],
+)  # fmt: skip
+def test_one_that_says_what_cannot_be_is_named(field: str, value: object) -> None:
+    state.write(record())
+    path = state.file_of("qwen3-4b-8000")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+
+    assert state.every() == ([], [path])
+
+
+def test_a_pipe_a_device_and_a_folder_are_no_records_and_nobody_waits_for_them() -> None:
+    state.folder().mkdir(parents=True)
+    pipe, device, folder = (state.file_of(name) for name in ("pipe", "zero", "folder"))
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    folder.mkdir()
+
+    assert state.every() == ([], [folder, pipe, device])
 
 
 def test_a_record_under_another_name_is_not_taken_for_its_server() -> None:
