@@ -31,7 +31,7 @@ from dflash_deploy.plan import Plan
 LOOK = 0.1
 """Seconds between two looks at the engine; a signal is passed on at once all the same."""
 REWRITE = 20
-"""Looks between two at the record: it is written again where its folder was deleted."""
+"""Looks between two at the record: it is written again where that failed, or it was deleted."""
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 60.0
 STEADY = 600.0
 """Seconds after which a crash is the first one again."""
@@ -86,6 +86,8 @@ class Keeper:
         self._kept = threading.Event()
         self._noting = threading.Lock()
         self._forgotten = False
+        self._behind = False
+        """Whether the file says less than is known: the disk was full."""
 
     def run(self) -> int:
         """The exit code of the engine, or 0 after it was told to stop."""
@@ -125,8 +127,8 @@ class Keeper:
             while (code := process.poll()) is None:
                 time.sleep(LOOK)
                 looks += 1
-                if looks % REWRITE == 0 and not state.file_of(record.name).exists():
-                    self._note()
+                if looks % REWRITE == 0:
+                    self.mend()
             self._process = None
         when = "while it served" if self._record.ready else "before it was ready"
         return code, died(record.engine, code, process.tail, when).message
@@ -187,7 +189,14 @@ class Keeper:
             if self._forgotten:
                 return
             self._record = msgspec.structs.replace(self._record, **changes)
+            self._behind = True
             state.write(self._record)
+            self._behind = False
+
+    def mend(self) -> None:
+        """Write the record again if its file is gone, or could not be written the last time."""
+        if self._behind or not state.file_of(self._record.name).exists():
+            self._note()
 
     def _forget(self) -> None:
         """From now on nothing is written down of it."""
