@@ -33,7 +33,7 @@ def logs(
     from dflash_deploy.launch.named import named
     from dflash_deploy.launch.servers import unknown
 
-    found = named(name)
+    found = named(name, "logs")
     if isinstance(found, containers.BoxedServer):
         _show(containers.logs(found.name, follow=follow, last=lines))
         return

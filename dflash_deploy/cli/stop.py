@@ -27,7 +27,7 @@ def stop(
 
     if every == bool(name):
         raise UsageError("one server, or all of them", hint="dflash stop NAME, or --all")
-    found = None if every else named(name)
+    found = None if every else named(name, "stop")
     if not every and found is None and not servers.ran(name):
         raise servers.unknown(name)
     meant = (

@@ -11,9 +11,11 @@ from dflash_deploy.launch.seen import Server
 from dflash_deploy.registry import load
 
 
-def named(name: str) -> Server | None:
+def named(name: str, wanted: str) -> Server | None:
     """By its name, the part of it before the port, the port or the model; None: no such server.
 
+    `wanted`: the command that asks, which is the next one as well where several are meant: nobody
+    who wants to read is told how to end one.
     Raises UsageError where several are meant, EngineError if only Docker could tell and does not.
     """
     processes = state.every()[0]
@@ -33,7 +35,7 @@ def named(name: str) -> Server | None:
     found += _meant(name, model, boxes)
     if len(found) > 1:
         names = ", ".join(one.name for one in found)
-        raise UsageError(f"`{name}` may be {names}", hint=f"dflash stop {found[0].name}")
+        raise UsageError(f"`{name}` may be {names}", hint=f"dflash {wanted} {found[0].name}")
     return found[0] if found else None
 
 

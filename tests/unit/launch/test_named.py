@@ -35,10 +35,13 @@ def test_a_name_may_be_short_if_it_is_clear(boxes: list[BoxedServer]) -> None:
     for name in ("qwen3-8b-8000", "qwen3-8b-8001", "gpt-oss-20b-9000"):
         record(name)
 
-    assert named("gpt-oss-20b") == named("9000") == named("gpt-oss-20b-9000") != None  # noqa: E711
-    assert named("nope") is None
-    with pytest.raises(UsageError, match="may be qwen3-8b-8000, qwen3-8b-8001"):
-        named("qwen3-8b")
+    (found,) = {named(name, "logs") for name in ("gpt-oss-20b", "9000", "gpt-oss-20b-9000")}
+    assert found is not None
+    assert named("nope", "logs") is None
+    for wanted in ("logs", "stop"):
+        with pytest.raises(UsageError, match="may be qwen3-8b-8000, qwen3-8b-8001") as told:
+            named("qwen3-8b", wanted)
+        assert told.value.hint == f"dflash {wanted} qwen3-8b-8000"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,7 @@ def test_a_container_is_found_by_its_name_its_port_and_its_model(
         box("dflash-gpt-oss-20b-8001", "openai/gpt-oss-20b", 8001),
     ]
 
-    assert named(name) is boxes[0]
+    assert named(name, "logs") is boxes[0]
 
 
 def test_a_process_and_a_container_of_one_model_are_told_apart(boxes: list[BoxedServer]) -> None:
@@ -60,8 +63,8 @@ def test_a_process_and_a_container_of_one_model_are_told_apart(boxes: list[Boxed
     boxes.append(box("dflash-qwen3-4b-8001", "Qwen/Qwen3-4B", 8001))
 
     with pytest.raises(UsageError, match="may be qwen3-4b-8000, dflash-qwen3-4b-8001"):
-        named("Qwen/Qwen3-4B")
-    assert named("8001") is boxes[0]
+        named("Qwen/Qwen3-4B", "logs")
+    assert named("8001", "logs") is boxes[0]
 
 
 def test_without_a_daemon_processes_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +74,9 @@ def test_without_a_daemon_processes_are_still_found(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(containers, "every", failing)
     record("qwen3-4b-8000")
 
-    assert named("qwen3-4b") is not None
+    assert named("qwen3-4b", "logs") is not None
     with pytest.raises(EngineError):  # it may be a container
-        named("gpt-oss-20b")
+        named("gpt-oss-20b", "logs")
 
 
 def test_a_port_that_a_container_of_ours_has_is_told_with_its_name(
