@@ -35,7 +35,8 @@ def ps(
                         + (f", its log is {gone.log}" if gone.log else ""))  # fmt: skip
     records, unread = state.every()
     for path in unread:
-        _output.warning(f"{path} is no server's file: rm -r {shlex.quote(str(path))}")
+        away = "rm -r" if path.is_dir() and not path.is_symlink() else "rm"
+        _output.warning(f"{path} is no server's file: {away} {shlex.quote(str(path))}")
     seen = _seen(
         [*records, *containers.reported(_output.warning)],
         CHECK_TIMEOUT if check else HEALTH_TIMEOUT,

@@ -337,11 +337,14 @@ def test_a_state_folder_that_cannot_be_written_is_one_line_and_no_server(machine
 def test_a_torn_file_is_named_and_in_nobodys_way(machine):
     machine.file.parent.mkdir(parents=True)
     machine.file.write_text('{"schema": "dflash.')
+    folder = machine.file.with_name("x.json")
+    folder.mkdir()
 
     shown = machine.dflash.run("ps")
 
     assert shown.code == 0
     assert f"rm {machine.file}" in shown.err
+    assert f"rm -r {folder}" in shown.err
     assert machine.serve().code == 0
     assert machine.dflash.run("stop", "--all").code == 0
 
