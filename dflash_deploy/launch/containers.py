@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LABEL = "dflash.model"
 LAST_LINES = 200
 KILLED = 137
+CONFLICT = 409
 
 
 class BoxedServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,10 +115,23 @@ def stop(name: str) -> bool:
             # else the daemon starts it again between the two
             found.update(restart_policy={"Name": "no"})
             found.stop(timeout=GRACE)
-            found.remove(force=True)
+            _remove(found)
         except NotFound:
             return False
     return bool(ran)
+
+
+def _remove(found: Running) -> None:
+    """One that its own command is removing meanwhile goes as well."""
+    from docker.errors import APIError, NotFound
+
+    try:
+        found.remove(force=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
 
 
 def _ours(client: docker.DockerClient) -> list[Running]:
