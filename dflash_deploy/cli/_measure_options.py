@@ -51,7 +51,7 @@ def asked(
         bool | None,
         typer.Option("--enable-thinking/--no-thinking", help="Default: as the draft was trained."),
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.0,
+    temperature: Annotated[float, typer.Option(min=0, max=2, callback=opt.finite)] = 0.0,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     synthetic_acceptance: Annotated[
         str | None,
@@ -69,9 +69,7 @@ def asked(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the report of an interrupted one.")
     ] = None,
-    request_timeout: Annotated[
-        float, typer.Option("--request-timeout", min=0.1, help="Seconds for one answer.")
-    ] = 600.0,
+    request_timeout: opt.RequestTimeoutOpt = 600.0,
     engine_version: ReleaseOpt = None,
     engine_env: EngineEnvOpt = None,
     gpu: opt.GpuOpt = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,17 @@ class KvOption(StrEnum):
     auto = "auto"
     bf16 = "bf16"
     fp8 = "fp8"
+
+
+LONGEST = 86400.0
+"""Seconds of an option: a day. Far more of them no system call takes."""
+
+
+def finite(value: float | None) -> float | None:
+    """For every option that is a float: its range lets nan through, and inf where it is open."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number to count with")
+    return value
 
 
 ModelArg = Annotated[str, typer.Argument(help="An alias, a target's or a draft's hub id.")]
@@ -55,6 +67,12 @@ TrustOpt = Annotated[
 ]
 RegistryOpt = Annotated[
     Path | None, typer.Option("--registry", help="A registry folder on top of all others.")
+]
+RequestTimeoutOpt = Annotated[
+    float,
+    typer.Option(
+        "--request-timeout", min=0.1, max=LONGEST, callback=finite, help="Seconds for one answer."
+    ),
 ]
 JsonOpt = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 EngineArgs = Annotated[

@@ -24,7 +24,7 @@ def chat(
     reasoning_effort: Annotated[
         str | None, typer.Option(help="low, medium, high: gpt-oss.")
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.0,
+    temperature: Annotated[float, typer.Option(min=0, max=2, callback=opt.finite)] = 0.0,
     max_tokens: Annotated[int, typer.Option(min=1, help="Of one answer.")] = 512,
     served_name: Annotated[
         str | None, typer.Option("--served-name", help="The model's name at a URL.")

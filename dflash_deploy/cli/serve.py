@@ -27,7 +27,9 @@ ReleaseOpt = Annotated[
 TimeoutOpt = Annotated[
     float | None,
     typer.Option(
-        min=1, help="Seconds until it must be healthy. Default: 1800, more for large weights."
+        min=1,
+        callback=opt.finite,
+        help="Seconds until it must be healthy. Default: 1800, more for large weights.",
     ),
 ]
 DetachOpt = Annotated[

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from dflash_deploy.launch.seen import Seen
 
 IntervalOpt = Annotated[
-    float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two refreshes.")
+    float,
+    typer.Option(
+        "--interval",
+        "-i",
+        min=0.1,
+        max=opt.LONGEST,
+        callback=opt.finite,
+        help="Seconds between two refreshes.",
+    ),
 ]
 CountOpt = Annotated[
     int | None, typer.Option("--count", "-n", min=1, help="End after so many refreshes.")

@@ -67,7 +67,9 @@ def train(
     ] = None,
     learning_rate: Annotated[
         float | None,
-        typer.Option("--learning-rate", min=1e-6, max=1, help="Default: 0.02."),
+        typer.Option(
+            "--learning-rate", min=1e-6, max=1, callback=opt.finite, help="Default: 0.02."
+        ),
     ] = None,
     mask_token: Annotated[
         int | None, typer.Option("--mask-token", min=0, help="Default: an unused special token.")

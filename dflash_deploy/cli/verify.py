@@ -27,10 +27,18 @@ def verify(
     ] = None,
     max_regret: Annotated[
         float,
-        typer.Option("--max-regret", min=0, help="Nats that a first difference may cost."),
+        typer.Option(
+            "--max-regret",
+            min=0,
+            callback=opt.finite,
+            help="Nats that a first difference may cost.",
+        ),
     ] = 0.5,
     temperature: Annotated[
-        float, typer.Option(min=0, max=2, help="Above 0: compare samples, not tokens.")
+        float,
+        typer.Option(
+            min=0, max=2, callback=opt.finite, help="Above 0: compare samples, not tokens."
+        ),
     ] = 0.0,
     samples: Annotated[
         int | None, typer.Option("--samples", min=2, help="Answers to each prompt. Default: 64.")
@@ -46,9 +54,7 @@ def verify(
     baseline_url: Annotated[
         str | None, typer.Option("--baseline-url", help="The same model, served plainly.")
     ] = None,
-    request_timeout: Annotated[
-        float, typer.Option("--request-timeout", min=0.1, help="Seconds for one answer.")
-    ] = 600.0,
+    request_timeout: opt.RequestTimeoutOpt = 600.0,
     engine_version: ReleaseOpt = None,
     engine_env: EngineEnvOpt = None,
     gpu: opt.GpuOpt = None,
