@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Sequence
 
 TAKES = frozenset({
-    "bench", "chat", "doctor", "explain", "list", "plan", "pull", "report", "serve", "show", "tune",
+    "bench", "chat", "doctor", "explain", "list", "plan", "pull", "report", "serve", "show",
+    "train", "tune", "verify",
     "registry add", "registry check", "registry import", "registry evidence add",
 })  # fmt: skip
 """The commands that have `--registry`."""
