@@ -46,12 +46,24 @@ def _an_address(endpoint: Endpoint) -> Iterator[None]:
     import httpx
 
     try:
+        _check_address(endpoint.base_url)
         yield
     except (httpx.InvalidURL, ValueError) as error:
         raise UsageError(
             f"`{endpoint.address}` is no address of a server: {error}",
             hint="as in http://localhost:8000",
         ) from error
+
+
+def _check_address(url: str) -> None:
+    """What httpx tells only when it connects, as if a server were down. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("it begins with neither http:// nor https://")
+    if not parts.hostname:
+        raise ValueError("it names no machine")
+    if parts.port == 0:
+        raise ValueError("port 0 is none to connect to")
 
 
 def _manners(endpoint: Endpoint) -> dict[str, Any]:

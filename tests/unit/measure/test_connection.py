@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dflash_deploy import __version__
-from dflash_deploy.errors import LaunchError
+from dflash_deploy.errors import LaunchError, UsageError
 from dflash_deploy.measure.connection import connect, identity, message_of, served_models
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.schema import EngineName
@@ -75,3 +75,17 @@ def test_a_path_that_is_not_there_is_no_server(serve: Serve, engine: EngineName)
     astray = Endpoint(f"{here.base_url}/nowhere", "m", engine)
     with pytest.raises(LaunchError, match="is no OpenAI-compatible server"):
         served_models(astray)
+
+
+@pytest.mark.parametrize("address", ["foo", "localhost:8000", "ftp://localhost", "http://"])
+def test_what_is_no_address_is_the_users_slip_and_no_dead_server(address: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a server") as raised:
+        served_models(Endpoint(address, "m", "vllm"))
+    assert raised.value.exit_code == 2
+    assert raised.value.hint == "as in http://localhost:8000"
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999"])
+def test_a_port_that_cannot_be_is_no_dead_server(port: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a server"):
+        served_models(Endpoint(f"http://localhost:{port}", "m", "vllm"))
