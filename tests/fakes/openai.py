@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from dataclasses import dataclass, field
@@ -259,6 +260,8 @@ class HTTPServer(ThreadingHTTPServer):
     """The standard 5 make some of a few clients that come at once wait a second."""
 
     def server_bind(self) -> None:
+        # as the engines do: what a server that ended left of its connections is in nobody's way
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # the standard one looks its own name up in the DNS: seconds on some machines
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
