@@ -70,12 +70,6 @@ def asked(
         Path | None, typer.Option(help="Go on with the report of an interrupted one.")
     ] = None,
     request_timeout: opt.RequestTimeoutOpt = 600.0,
-    request_timeout: Annotated[
-        float,
-        typer.Option(
-            "--request-timeout", min=0.1, callback=opt.finite, help="Seconds for one answer."
-        ),
-    ] = 600.0,
     engine_version: ReleaseOpt = None,
     engine_env: EngineEnvOpt = None,
     gpu: opt.GpuOpt = None,

@@ -82,13 +82,6 @@ EngineArgs = Annotated[
 API_KEY_ENV = "DFLASH_API_KEY"
 
 
-def finite(value: float | None) -> float | None:
-    """`nan` is within every range, and turns each comparison; `inf` is no JSON."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no number to reckon with")
-    return value
-
-
 def api_key_env() -> str | None:
     """A key in the environment makes the server ask for it; the name goes on, never the value."""
     key = os.environ.get(API_KEY_ENV)

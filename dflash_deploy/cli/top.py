@@ -24,7 +24,6 @@ IntervalOpt = Annotated[
         max=opt.LONGEST,
         callback=opt.finite,
         help="Seconds between two refreshes.",
-        "--interval", "-i", min=0.1, callback=opt.finite, help="Seconds between two refreshes."
     ),
 ]
 CountOpt = Annotated[

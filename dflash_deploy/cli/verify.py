@@ -55,12 +55,6 @@ def verify(
         str | None, typer.Option("--baseline-url", help="The same model, served plainly.")
     ] = None,
     request_timeout: opt.RequestTimeoutOpt = 600.0,
-    request_timeout: Annotated[
-        float,
-        typer.Option(
-            "--request-timeout", min=0.1, callback=opt.finite, help="Seconds for one answer."
-        ),
-    ] = 600.0,
     engine_version: ReleaseOpt = None,
     engine_env: EngineEnvOpt = None,
     gpu: opt.GpuOpt = None,
