@@ -16,9 +16,11 @@ _VERDICTS: dict[Severity, Verdict] = {
     "refuse": "wrong", "warn": "note", "fix": "missing", "note": "note",
 }  # fmt: skip
 OF_CHECK: dict[Check, str] = {
+    "active-above-admitted": "--max-num-active-seqs",
     "batched-tokens-budget": "batched_tokens",
     "block-sizes-differ": "--speculative-dflash-block-size",
     "block-above-trained": "block_size",
+    "cache-block-size": "--block-size",
     "context-above-config": "context",
     "context-above-draft": "context",
     "draft-heads-not-divisible": "tensor_parallel",

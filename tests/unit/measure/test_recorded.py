@@ -18,7 +18,7 @@ RECORDED = Path(__file__).parents[2] / "fixtures" / "metrics"
 RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}
 ENGINES = load(user=False).engines
 COUNTED = Numbers(
-    acceptance_length=4.0, tokens_per_second=24.0, ttft_seconds=0.2, tpot_seconds=0.01
+    acceptance_length=4.0, cycles=60, tokens_per_second=24.0, ttft_seconds=0.2, tpot_seconds=0.01
 )
 EXPECTED = {
     # two ranks with two running requests each; the second is the fuller one
