@@ -231,3 +231,18 @@ def test_on_a_cpu_the_cpu_is_named() -> None:
     (evidence,) = evidence_of(made, demo).model.evidence
     assert evidence.gpu == "CPU, 64 cores of AMD EPYC 9554"
     assert evidence.how.startswith("dflash bench 0.1.0 on a CPU; ")
+
+
+def test_a_handful_of_tokens_is_said_to_be_one(entry: Entry) -> None:
+    few = altered(
+        cells=tuple(
+            msgspec.structs.replace(
+                cell,
+                runs=tuple(msgspec.structs.replace(run, output_tokens=16) for run in cell.runs[:1]),
+            )
+            for cell in report().cells
+        )
+    )
+    (note,) = [note for note in evidence_of(few, entry).notes if "chance" in note]
+    assert note.startswith("only 16 tokens were answered ")
+    assert not any("chance" in note for note in evidence_of(report(), entry).notes)
