@@ -262,3 +262,13 @@ def test_gemma_on_ampere_with_fp8_of_the_drafts_own(registry) -> None:
     assert "gemma-fp8-ampere" in refused(registry, kv_dtype="fp8", **at)
     own = {"draft_kv_dtype": ("fp8",)}
     assert "gemma-fp8-ampere" not in refused(registry, settings=own, **at)
+
+
+def test_pages_of_no_tokens_divide_nothing(registry) -> None:
+    def refused(pages: str) -> bool:
+        at = situation(registry, "sglang", version="0.5.23", settings={"--page-size": (pages,)})
+        return "page-size-none" in ids(at, "refuse")
+
+    assert refused("0")
+    assert not refused("1")
+    assert not refused("64")
