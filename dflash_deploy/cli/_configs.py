@@ -68,12 +68,18 @@ def from_hub(repository: str) -> Source:
     return Source(repository, config, place, commit, stored_size(folder))
 
 
+def in_cache(folder: Path) -> str | None:
+    """The hub id of a folder of the hub client's cache."""
+    parts = Path(os.path.realpath(folder)).parts
+    repository = parts[-3] if "snapshots" in parts[-2:-1] else ""
+    owner, _, name = repository.removeprefix("models--").partition("--")
+    return f"{owner}/{name}" if name else None
+
+
 def from_folder(folder: Path, given: str | None) -> Source:
     """In the hub client's cache a folder has its repository's name, and that of the commit."""
-    path = Path(os.path.realpath(folder))
-    repository, _, commit = path.parts[-3:] if "snapshots" in path.parts[-2:-1] else ("", "", "")
-    owner, _, name = repository.removeprefix("models--").partition("--")
-    cached = f"{owner}/{name}" if name else None
+    path, cached = Path(os.path.realpath(folder)), in_cache(folder)
+    commit = path.name if cached else None
     named = given or cached
     if named and not HUB_ID.fullmatch(named):
         raise UsageError(f"`{named}` is no hub id", hint="--id OWNER/NAME")
@@ -93,7 +99,7 @@ def from_folder(folder: Path, given: str | None) -> Source:
         )
     return Source(
         named, config, str(folder),
-        commit or None if named == cached else None, stored_size(path),
+        commit if named == cached else None, stored_size(path),
     )  # fmt: skip
 
 

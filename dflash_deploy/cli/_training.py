@@ -10,7 +10,7 @@ import msgspec
 
 from dflash_deploy import hardware
 from dflash_deploy.cli import _entry_file, _output
-from dflash_deploy.cli._configs import from_folder, from_hub
+from dflash_deploy.cli._configs import from_folder, from_hub, in_cache
 from dflash_deploy.cli._training_process import work
 from dflash_deploy.cli._training_told import told, told_estimate
 from dflash_deploy.errors import DFlashError, DoesNotFit, Unsupported, UsageError
@@ -82,8 +82,8 @@ def find(registry: Registry, name: str) -> Found:
         entry = registry.find(name)
         return Found(entry.id, entry.target, entry=entry)
     if (path / "config.json").is_file():
-        source = from_folder(path, None)
         folder = path.resolve()
+        source = from_folder(path, in_cache(path) or "/".join(folder.parts[-2:]))
     elif HUB_ID.fullmatch(name) and not path.exists():
         source, folder = from_hub(name), None
     elif path.is_dir():

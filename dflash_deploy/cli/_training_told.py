@@ -92,7 +92,7 @@ def entered(
         return Path(registry.find(plan.draft).files[0])
     try:
         result = _adding.added(
-            str(draft), target=plan.target, target_config=config, draft_id=wanted.draft_id,
+            str(draft), target=plan.target, target_config=config, draft_id=plan.draft,
             folder=wanted.registry,
         )  # fmt: skip
         _adding.write(result, wanted.registry)
@@ -102,4 +102,9 @@ def entered(
         return None
     for line in result.notes:
         _output.note(line)
+    if wanted.draft_id is None:
+        _output.note(
+            f"{plan.draft} is called after its folder: engines look for that on the hub, or below"
+            f" {draft.resolve().parents[1]} when started there; --id gives another name"
+        )
     return result.file
