@@ -132,7 +132,11 @@ def test_drafts_that_never_pay_write_nothing(tune, tmp_path):
 
 
 def test_a_block_that_loses_everywhere_gets_no_repeats(tune, tmp_path):
-    ended = tune("--block-sizes", "8,3,2", env={"FAKE_ENGINE_SLOW_DRAFTS": "9:1:0", "FAKE_ENGINE_CHUNK_DELAY": "0.05"})
+    ended = tune(
+        "--block-sizes",
+        "8,3,2",
+        env={"FAKE_ENGINE_SLOW_DRAFTS": "9:1:0", "FAKE_ENGINE_CHUNK_DELAY": "0.05"},
+    )
     assert ended.code == 0, ended.err
     runs = {cell["arm"]: len(cell["runs"]) for cell in report(tmp_path)["cells"]}
     assert runs == {"plain": 2, "dflash-8": 2, "dflash-3": 1}  # and blocks of 2 no start
