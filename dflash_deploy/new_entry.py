@@ -13,8 +13,9 @@ from packaging.version import Version
 from dflash_deploy.draft_config import ReadDraft, mismatches, remarks
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError, Unsupported, UsageError
+from dflash_deploy.overlaid import over_drafts
 from dflash_deploy.pairing import draft_of
-from dflash_deploy.registry import Entry, Registry, over_drafts
+from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.rules import FirstRelease, findings, first_release
 from dflash_deploy.schema import Draft, EngineName, Model, Recipe, Target, When
 from dflash_deploy.situation import Situation

@@ -16,11 +16,11 @@ import msgspec
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError, UnknownModel, unread
+from dflash_deploy.overlaid import over_drafts, still_true
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import (
     Draft,
     EngineName,
-    Evidence,
     Floor,
     Gpu,
     GpuCatalogue,
@@ -347,7 +347,7 @@ def _lay_over(entries: dict[str, Entry], over: Entry) -> dict[str, Entry]:
         aliases=[*below.model.aliases, *model.aliases],
         drafts=over_drafts(below.model.drafts, model.drafts),
         recipes=[*model.recipes, *below.model.recipes],
-        evidence=[*model.evidence, *still_true(below, model.drafts)],
+        evidence=[*model.evidence, *still_true(below.model, model.drafts)],
         cautions=[*below.model.cautions, *model.cautions],
     )
     entry = replace(below, model=merged, files=(file, *below.files), layer=over.layer, below=below)
@@ -364,26 +364,6 @@ def _targets_found(entries: dict[str, Entry], layer: str) -> dict[str, Entry]:
         name: entry for name, entry in entries.items()
         if entry.layer == layer or not entry.stands_in or name.lower() not in brought
     }  # fmt: skip
-
-
-def over_drafts(below: list[Draft], own: list[Draft]) -> list[Draft]:
-    """An overlay's drafts over those below: the order, and so the first of them, stays."""
-    told = {draft.id: draft for draft in own}
-    known = {draft.id for draft in below}
-    return [*(told.get(draft.id, draft) for draft in below),
-            *(draft for draft in own if draft.id not in known)]  # fmt: skip
-
-
-def still_true(below: Entry, own: list[Draft]) -> Iterator[Evidence]:
-    """Evidence below, but for that of a draft whose revision was known and is another now."""
-    told = {draft.id: draft.revision for draft in own}
-    drafts = below.model.drafts
-    moved = {
-        draft.id for draft in drafts
-        if draft.revision and told.get(draft.id, draft.revision) != draft.revision
-    }  # fmt: skip
-    first = drafts[0].id if drafts else None
-    return (each for each in below.model.evidence if (each.draft or first) not in moved)
 
 
 def _index_names(entries: Iterable[Entry]) -> dict[str, str]:

@@ -13,6 +13,7 @@ import pytest
 from dflash_deploy import registry
 from dflash_deploy.errors import RegistryError, UnknownModel
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.overlaid import still_true
 from dflash_deploy.plan import make_plan
 from dflash_deploy.request import Request
 from dflash_deploy.resources import registry_root
@@ -387,7 +388,7 @@ def test_evidence_stays_for_the_same_revision_and_for_one_that_was_not_known(
     assert again.model.evidence == shipped[QWEN].model.evidence
     unpinned = shipped["Qwen/Qwen3.5-27B"]
     pinned = msgspec.structs.replace(unpinned.draft(None), revision="0123456789abcdef")
-    assert [*registry.still_true(unpinned, [pinned])] == unpinned.model.evidence
+    assert [*still_true(unpinned.model, [pinned])] == unpinned.model.evidence
 
 
 def test_weights_of_ones_own_inside_the_registry_are_refused_for_a_shipped_draft_too(
