@@ -129,7 +129,10 @@ def takes_part(registry: Registry, asked: Asked, planned: Course) -> Field:
         here = urlsplit(asked.url).hostname in LOCAL
         return there(asked, asked.url, hardware.probe(registry.gpus) if here else Hardware())
     if asked.baseline_url:
-        raise UsageError("--baseline-url needs --url, the server to compare with it")
+        raise UsageError(
+            "--baseline-url needs --url, the server to compare with it",
+            hint="--url http://HOST:PORT, where DFlash is on",
+        )
     return to_start(registry, asked, planned.loads)
 
 

@@ -88,6 +88,8 @@ def find(registry: Registry, name: str) -> Found:
         source, folder = from_hub(name), None
     elif path.is_dir():
         raise UsageError(f"{name} has no config.json", hint="the folder of a target's weights")
+    elif name.startswith(("/", ".", "~")):
+        raise UsageError(f"no folder {name}", hint="a target's folder, an alias or a hub id")
     else:
         registry.find(name)  # raises, with a suggestion
         raise AssertionError(name)

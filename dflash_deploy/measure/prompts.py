@@ -57,7 +57,8 @@ def read_prompts(path: Path, category: str) -> list[Prompt]:
             data = stream.read(LARGEST + 1)
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read: {unread(error)}", hint="dflash bench -h"
+            f"{path} cannot be read: {unread(error)}",
+            hint="a .jsonl of one prompt a line, " + SHAPE,
         ) from error
     if len(data) > LARGEST:
         raise UsageError(f"{path} is over {LARGEST >> 20} MiB", hint="take a part of it")

@@ -65,10 +65,11 @@ def test_a_dry_run_starts_nothing_and_says_its_sums(bare, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "code", "message", "hint"),
     [
+        (("/no/such/folder",), 2, "no folder /no/such/folder", "a target's folder"),
         (("no-such-model",), 3, "no model `no-such-model`", "dflash list"),
         (("smollm2-135m", "--held-out", "1000"), 2, "none is left", "--held-out 250"),
         (("smollm2-135m", "--weights", "int3"), 2, "no weights `int3`", "--weights bf16"),
-        (("smollm2-135m", "--prompts", "none.jsonl"), 2, "cannot be read", "dflash"),
+        (("smollm2-135m", "--prompts", "none.jsonl"), 2, "cannot be read", "one prompt a line"),
         (("smollm2-135m", "--url", "http://a:b@c"), 2, "holds a password", "DFLASH_API_KEY"),
         (("smollm2-135m", "--url", "http://127.0.0.1:9"), 7, "no server answers", "dflash serve"),
     ],
