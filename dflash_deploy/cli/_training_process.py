@@ -24,6 +24,7 @@ NEEDED = ("torch", "transformers", "safetensors")
 SPIN = {"GOMP_SPINCOUNT": "10000"}
 """Threads that wait sleep sooner: on cores shared with others, spinning costs most of the time."""
 TITLES = {
+    "prompts": "prompts of the target's own",
     "answers": "answers of the target",
     "train": "steps",
     "acceptance": "prompts to measure acceptance",

@@ -75,8 +75,11 @@ def told(
             f"{acceptance['acceptance_length']:.2f} tokens a step over {acceptance['prompts']}"
             f" held-out prompts; by position {places}", label="acceptance  ",
         )  # fmt: skip
+        if kinds := acceptance["by_kind"]:
+            said = ", ".join(f"{name} {each:.2f}" for name, each in kinds.items())
+            _output.paragraph(said, label="by kind     ")
         _output.text(
-            f"same text   {acceptance['equal']} of {acceptance['prompts']} as plain decoding"
+            f"same text   {acceptance['equal']} of {acceptance['checked']} as plain decoding"
         )
         if file:
             _output.text(f"entry       {file}")

@@ -25,6 +25,10 @@ def train(
         int | None,
         typer.Option("--num-prompts", min=2, help="Taken of them. Default: 1,000."),
     ] = None,
+    self_prompts: Annotated[
+        int | None,
+        typer.Option("--self-prompts", min=0, help="More that the target writes. Default: 0."),
+    ] = None,
     held_out: Annotated[
         int | None,
         typer.Option(
@@ -98,6 +102,7 @@ def train(
         target, output, registry, weights, trust_remote_code, draft_id, dry_run, json,
         {
             "path": str(prompts.resolve()) if prompts else None, "prompts": num_prompts,
+            "self_prompts": self_prompts,
             "held_out": held_out, "url": url, "served_name": served_name,
             "answer_tokens": max_tokens, "length": max_length, "layers": layers,
             "block_size": block_size, "steps": steps, "batch": batch_size, "anchors": anchors,

@@ -1,8 +1,8 @@
-"""What the draft is worth: tokens a step on prompts it never saw, and whether it changes any."""
+"""What the draft is worth: tokens a cycle on prompts it never saw, and whether it changes any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,74 +12,102 @@ from dflash_deploy.speculative.decoder import SpeculativeDecoder
 from dflash_deploy.speculative.load import load_draft
 from dflash_deploy.speculative.types import Sampling, Step
 from dflash_deploy.train import files
-from dflash_deploy.train.chat import Chat
+from dflash_deploy.train.blocks import Answer
+from dflash_deploy.train.draft import loaded
+from dflash_deploy.train.frozen import Frozen
 from dflash_deploy.train.loop import Stopped
-from dflash_deploy.train.prompts import Asked
 from dflash_deploy.train.recipe import Recipe
+from dflash_deploy.train.walk import Walk, walked
 
 FILE = "acceptance.json"
+CHECKED, CHECKED_TOKENS = 4, 96
+"""Prompts that are decoded with and without the draft, and at most so many tokens of each."""
 
 
 class Acceptance(msgspec.Struct, frozen=True):
-    """Over all held-out prompts, greedy."""
+    """Over all held-out prompts, greedy, whole blocks."""
 
     acceptance_length: float
     """Tokens a step of the target, its own included."""
     by_position: list[float]
     """Of all steps, how often the first, the second ... drafted token was accepted."""
+    by_kind: dict[str, float]
+    """The acceptance length of each kind of prompt, where they have kinds."""
     prompts: int
-    equal: int
-    """How many answers equal plain decoding token for token."""
     tokens: int
+    checked: int
+    """Prompts that were decoded with and without the draft."""
+    equal: int
+    """How many of those answers are the same token for token."""
 
 
 def measure(
     folder: Path,
     draft: Path,
     recipe: Recipe,
-    chat: Chat,
+    ends: frozenset[int],
     model: Any,
-    asked: Sequence[Asked],
+    held_out: Sequence[Answer],
+    kinds: dict[int, str],
     told: Callable[[int, int], None],
     stop: Callable[[], bool],
 ) -> Acceptance:
-    """Decode each prompt with and without the draft. Raises Stopped."""
+    """Walk through each held-out answer, and decode some anew. Raises Stopped.
+
+    `kinds`: what kind of prompt an answer's id is of.
+    """
     file = folder / FILE
     if file.exists():
         return msgspec.json.decode(file.read_bytes(), type=Acceptance)
-    decoder = SpeculativeDecoder(model, load_draft(draft))
-    cycles: list[Step] = []
-    equal = prompts = 0
-    for number, one in enumerate(asked, 1):
-        prompt = chat.prompt(one.messages)
-        room = min(recipe.answer_tokens, decoder.max_context - len(prompt))
-        if room >= 2:
-            sampling = Sampling(room, stop_token_ids=chat.ends(model))
-            steps = list(decoder.generate(prompt, sampling))
-            plain = list(decoder.generate(prompt, sampling, speculate=False))
-            prompts += 1
-            equal += _tokens(steps) == _tokens(plain)
-            cycles += [step for step in steps if step.drafted]
-        told(number, len(asked))
+    trained = loaded(draft, model.device)
+    frozen = Frozen(model, trained.config.target_layer_ids)
+    walks = []
+    for walk in walked(trained, frozen, held_out, recipe.length):
+        walks.append(walk)
+        told(len(walks), len(held_out))
         if stop():
             raise Stopped
-    found = summed(cycles, recipe.block_size, prompts, equal)
+    checked = held_out[:CHECKED]
+    equal = same_text(SpeculativeDecoder(model, load_draft(draft)), checked, ends)
+    found = summed(walks, kinds, recipe.block_size, len(checked), equal)
     files.write_whole(file, msgspec.json.encode(found) + b"\n")
     return found
 
 
-def summed(cycles: Sequence[Step], block: int, prompts: int, equal: int) -> Acceptance:
-    count = max(1, len(cycles))
-    tokens = sum(len(step.tokens) for step in cycles)
+def same_text(decoder: SpeculativeDecoder, answers: Sequence[Answer], ends: frozenset[int]) -> int:
+    """How many of the prompts get the same tokens with the draft as without it."""
+    equal = 0
+    for answer in answers:
+        prompt = answer.input_ids[: answer.loss_mask.index(1)]
+        sampling = Sampling(CHECKED_TOKENS, stop_token_ids=ends)
+        steps = decoder.generate(prompt, sampling)
+        plain = decoder.generate(prompt, sampling, speculate=False)
+        equal += _tokens(steps) == _tokens(plain)
+    return equal
+
+
+def summed(
+    walks: Sequence[Walk], kinds: dict[int, str], block: int, checked: int, equal: int
+) -> Acceptance:
+    cycles = [accepted for walk in walks for accepted in walk.accepted]
+    names = sorted({kinds.get(walk.id, "") for walk in walks} - {""})
     return Acceptance(
-        acceptance_length=round(tokens / count, 3),
+        acceptance_length=_length(walks),
         by_position=[
-            round(sum(step.accepted > place for step in cycles) / count, 3)
+            round(sum(accepted > place for accepted in cycles) / max(1, len(cycles)), 3)
             for place in range(block - 1)
         ],
-        prompts=prompts, equal=equal, tokens=tokens,
+        by_kind={
+            name: _length([walk for walk in walks if kinds.get(walk.id) == name]) for name in names
+        },
+        prompts=len(walks), tokens=sum(walk.tokens for walk in walks), checked=checked, equal=equal,
     )  # fmt: skip
 
 
-def _tokens(steps: Sequence[Step]) -> list[int]:
+def _length(walks: Sequence[Walk]) -> float:
+    count = sum(len(walk.accepted) for walk in walks)
+    return round(sum(walk.tokens for walk in walks) / max(1, count), 3)
+
+
+def _tokens(steps: Iterable[Step]) -> list[int]:
     return [token for step in steps for token in step.tokens]

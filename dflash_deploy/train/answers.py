@@ -15,13 +15,15 @@ from dflash_deploy.plan import Endpoint
 from dflash_deploy.speculative.decoder import SpeculativeDecoder
 from dflash_deploy.speculative.types import Sampling
 from dflash_deploy.train import files
+from dflash_deploy.train.batched import Continued
 from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.chat import Chat
+from dflash_deploy.train.gpus import Devices
 from dflash_deploy.train.loop import Stopped
 from dflash_deploy.train.prompts import Asked
 from dflash_deploy.train.recipe import Recipe
 
-FILE, BEGUN = "answers.jsonl", "answers.begun.jsonl"
+FILE, HELD_OUT = "answers.jsonl", "held-out.jsonl"
 IN_FLIGHT = 16
 """Requests that a server gets at once."""
 Ask = Callable[[Asked], Answer]
@@ -29,7 +31,7 @@ Answered = Callable[[Sequence[Asked]], Iterator[Answer]]
 
 
 def regenerate(
-    folder: Path,
+    whole: Path,
     asked: Sequence[Asked],
     answered: Answered,
     told: Callable[[int, int], None],
@@ -37,9 +39,12 @@ def regenerate(
 ) -> list[Answer]:
     """All answers, in the order of the prompts; those that are there already are kept.
 
-    Raises Stopped, and what `answered` raises; the answers until then are in the folder.
+    `whole` is their file. Raises Stopped, and what `answered` raises; the answers until then are
+    in another file beside it.
     """
-    whole, begun = folder / FILE, folder / BEGUN
+    if whole.exists():
+        return files.read_lines(whole, Answer)
+    begun = whole.with_suffix(".begun.jsonl")
     done = files.read_lines(begun, Answer)
     files.rewrite(begun, done)
     with begun.open("ab") as log:
@@ -50,12 +55,6 @@ def regenerate(
                 raise Stopped
     begun.replace(whole)
     return files.read_lines(whole, Answer)
-
-
-def kept(folder: Path) -> list[Answer] | None:
-    """The answers of a stage that is done."""
-    whole = folder / FILE
-    return files.read_lines(whole, Answer) if whole.exists() else None
 
 
 def warmth(recipe: Recipe, number: int) -> float:
@@ -105,8 +104,35 @@ def from_server(recipe: Recipe, chat: Chat, endpoint: Endpoint) -> Ask:
     return ask
 
 
+def none(_: Sequence[Asked]) -> Iterator[Answer]:
+    return iter(())
+
+
 def answer_of(one: Asked, prompt: list[int], said: list[int]) -> Answer:
     return Answer(one.id, [*prompt, *said], [0] * len(prompt) + [1] * len(said))
+
+
+def on_gpus(recipe: Recipe, chat: Chat, devices: Devices, ends: frozenset[int]) -> Answered:
+    """Answers of the model's copies, thousands at once, token by token as they chose them."""
+
+    def answered(prompts: Sequence[Asked]) -> Iterator[Answer]:
+        for begin in range(0, len(prompts), devices.window):
+            window = prompts[begin : begin + devices.window]
+            rows = {one.id: row for one in window if (row := _row(recipe, chat, one))}
+            said = dict(zip(rows, devices.continued(
+                list(rows.values()), ends, recipe.seed * 1_000_003 + window[0].id
+            ), strict=True))  # fmt: skip
+            for one in window:
+                row = rows.get(one.id)
+                yield answer_of(one, row.prompt if row else [], said.get(one.id, []))
+
+    return answered
+
+
+def _row(recipe: Recipe, chat: Chat, one: Asked) -> Continued | None:
+    prompt = chat.prompt(one.messages)
+    room = min(recipe.answer_tokens, recipe.length - len(prompt))
+    return None if room < 2 else Continued(prompt, room, warmth(recipe, one.id))
 
 
 def in_turn(ask: Ask) -> Answered:

@@ -27,34 +27,64 @@ class Batch:
     answered: Tensor
     anchors: Tensor
 
-
-def order(count: int, epoch: int, seed: int) -> list[int]:
-    """The sequences of one pass over the data: the same whenever and wherever it is asked for."""
-    chance = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-    return torch.randperm(count, generator=chance).tolist()
+    def to(self, device: torch.device) -> Batch:
+        return Batch(self.ids.to(device), self.answered.to(device), self.anchors.to(device))
 
 
-def picked(count: int, step: int, batch: int, seed: int) -> list[int]:
-    """Which sequences step `step` sees."""
-    places = range(step * batch, (step + 1) * batch)
-    epochs = {place // count: order(count, place // count, seed) for place in places}
-    return [epochs[place // count][place % count] for place in places]
+ALIKE = 32
+"""Batches whose sequences are sorted by length together: short ones do not wait for long ones."""
+ROUND = 64
+"""Lengths are multiples of it, so that the shapes of steps come again."""
 
 
-def batch(
-    answers: Sequence[Answer], step: int, *, size: int, anchors: int, length: int, seed: int
-) -> Batch:
-    """What step `step` is trained on."""
-    rows = [answers[index] for index in picked(len(answers), step, size, seed)]
-    width = min(max(len(row.input_ids) for row in rows), length)
+class Feed:
+    """The data of each step: the same whenever and wherever it is asked for."""
+
+    def __init__(self, answers: Sequence[Answer], *, size: int, length: int, seed: int) -> None:
+        self._answers, self._size, self._length, self._seed = answers, size, length, seed
+        self._lengths = torch.tensor([len(answer.input_ids) for answer in answers])
+        self._epoch, self._order = -1, torch.empty(0, dtype=torch.long)
+
+    def picked(self, step: int) -> list[int]:
+        """Which sequences step `step` sees. Each is seen once in a pass over the data."""
+        count = len(self._answers)
+        places = range(step * self._size, (step + 1) * self._size)
+        return [int(self._pass(place // count)[place % count]) for place in places]
+
+    def at(self, step: int, anchors: int) -> Batch:
+        """What step `step` is trained on: blocks drawn from its sequences."""
+        chance = torch.Generator().manual_seed(self._seed * 1_000_003 + step + 1)
+        ids, answered = filled([self._answers[i] for i in self.picked(step)], self._length)
+        return Batch(ids, answered, draw(answered, anchors, chance))
+
+    def _pass(self, epoch: int) -> Tensor:
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self.order(epoch)
+        return self._order
+
+    def order(self, epoch: int) -> Tensor:
+        """The sequences of one pass: at random, and those of a batch about equally long."""
+        chance = torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
+        shuffled = torch.randperm(len(self._answers), generator=chance)
+        sorted_here = [
+            part[self._lengths[part].argsort(stable=True)]
+            for part in shuffled.split(self._size * ALIKE)
+        ]
+        batches = torch.cat(sorted_here).split(self._size)
+        return torch.cat([batches[i] for i in torch.randperm(len(batches), generator=chance)])
+
+
+def filled(rows: Sequence[Answer], length: int) -> tuple[Tensor, Tensor]:
+    """ids and answered [sequences, length] of answers cut to `length`, filled up at the end."""
+    longest = min(max(len(row.input_ids) for row in rows), length)
+    width = -(-longest // ROUND) * ROUND
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     answered = torch.zeros(len(rows), width, dtype=torch.bool)
     for index, row in enumerate(rows):
-        cut = row.input_ids[:width]
+        cut = row.input_ids[:longest]
         ids[index, : len(cut)] = torch.tensor(cut)
-        answered[index, : len(cut)] = torch.tensor(row.loss_mask[:width], dtype=torch.bool)
-    chance = torch.Generator().manual_seed(seed * 1_000_003 + step + 1)
-    return Batch(ids, answered, draw(answered, anchors, chance))
+        answered[index, : len(cut)] = torch.tensor(row.loss_mask[:longest], dtype=torch.bool)
+    return ids, answered
 
 
 def draw(answered: Tensor, count: int, chance: torch.Generator) -> Tensor:
@@ -68,7 +98,7 @@ def draw(answered: Tensor, count: int, chance: torch.Generator) -> Tensor:
 
 def positions(anchors: Tensor, block: int) -> Tensor:
     """The places [sequences, anchors * block] of all blocks' rows."""
-    return (anchors.clamp(min=0)[..., None] + torch.arange(block)).flatten(1)
+    return (anchors.clamp(min=0)[..., None] + torch.arange(block, device=anchors.device)).flatten(1)
 
 
 def visible(anchors: Tensor, block: int, context: int) -> Tensor:
@@ -76,10 +106,18 @@ def visible(anchors: Tensor, block: int, context: int) -> Tensor:
 
     The context before its anchor, and its own block in both directions.
     """
-    owner = torch.arange(anchors.shape[1]).repeat_interleave(block)
-    before = torch.arange(context) < anchors[:, owner, None]
+    device = anchors.device
+    owner = torch.arange(anchors.shape[1], device=device).repeat_interleave(block)
+    before = torch.arange(context, device=device) < anchors[:, owner, None]
     own = (owner[:, None] == owner).expand(len(anchors), -1, -1)
     return torch.cat((before, own), dim=2)[:, None]
+
+
+def masked(one: Batch, block: int, mask_token: int) -> Tensor:
+    """The blocks' tokens [sequences, anchors * block] before anything is drafted."""
+    ids = torch.full((*one.anchors.shape, block), mask_token, device=one.ids.device)
+    ids[..., 0] = one.ids.gather(1, one.anchors.clamp(min=0))
+    return ids.flatten(1)
 
 
 def drafted(one: Batch, block: int, weights: Sequence[float]) -> tuple[Tensor, Tensor]:
@@ -88,9 +126,9 @@ def drafted(one: Batch, block: int, weights: Sequence[float]) -> tuple[Tensor, T
     Both are [sequences, anchors, block - 1]. A place behind the answer's end counts nothing.
     """
     width = one.ids.shape[1]
-    places = one.anchors.clamp(min=0)[..., None] + torch.arange(1, block)
+    places = positions(one.anchors, block).unflatten(1, (-1, block))[..., 1:]
     inside = (places < width) & (one.anchors >= 0)[..., None]
     flat = places.clamp(max=width - 1).flatten(1)
     tokens = one.ids.gather(1, flat).view(places.shape)
     counted = inside & one.answered.gather(1, flat).view(places.shape)
-    return tokens, counted * torch.tensor(weights)
+    return tokens, counted * torch.tensor(weights, device=counted.device)

@@ -12,6 +12,8 @@ from dflash_deploy.train.recipe import Recipe
 UNUSED = ("mask", "reserved", "unused", "empty", "pad")
 """Parts of the names of tokens that no text contains; the first found is the mask."""
 THINKING = "enable_thinking"
+MARK = "\u2042"
+"""Stands for what a user says; no template contains it."""
 
 
 class Chat:
@@ -42,6 +44,19 @@ class Chat:
             list(messages), tokenize=False, add_generation_prompt=True, **self.options
         )
         return self.text(text)
+
+    def user_turn(self, role: str | None) -> list[int]:
+        """A conversation up to where the user begins to speak. `role`: its system prompt."""
+        said = [] if role is None else [{"role": "system", "content": role}]
+        text: str = self._tokenizer.apply_chat_template(
+            [*said, {"role": "user", "content": MARK}], tokenize=False, **self.options
+        )
+        return self.text(text[: text.index(MARK)])
+
+    def said(self, ids: Sequence[int]) -> str:
+        """Tokens as text, without those that no text contains."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text.strip()
 
     def text(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dflash_deploy.speculative.config import DraftConfig
+from dflash_deploy.speculative.config import DraftConfig, read_config
 from dflash_deploy.speculative.model import draft_rope, expected_shapes
 from dflash_deploy.speculative.rope import Rope
+from dflash_deploy.speculative.weights import read_tensors
 from dflash_deploy.train.blocks import Batch, positions, visible
 
 SPREAD = 0.02
@@ -63,11 +65,9 @@ class Draft:
         config, device = self.config, features.device
         block, context = config.block_size, features.shape[1]
         places = positions(one.anchors, block)
-        mask = visible(one.anchors, block, context).to(device)
+        mask = visible(one.anchors, block, context)
         table = self._rope.angles(0, context + block, device)[:, 0]
-        angles = torch.cat(
-            (table[:context].expand(len(places), -1, -1), table[places.to(device)]), dim=1
-        )
+        angles = torch.cat((table[:context].expand(len(places), -1, -1), table[places]), dim=1)
         scaled = (features / self.scales[:, None]).to(features.dtype).flatten(2)
         fused = self._norm("hidden_norm", functional.linear(scaled, self.tensors["fc.weight"]))
         x = embedded
@@ -109,6 +109,13 @@ class Draft:
 
     def _heads(self, name: str, x: Tensor, heads: int) -> Tensor:
         return self._linear(name, x).unflatten(-1, (heads, self.config.head_dim))
+
+
+def loaded(folder: Path, device: torch.device) -> Draft:
+    """A draft that was saved, in float32. Raises what reading a published one raises."""
+    config = read_config(folder / "config.json")
+    tensors = {name: each.to(device, torch.float32) for name, each in read_tensors(folder).items()}
+    return Draft(config, tensors, torch.ones(len(config.target_layer_ids), device=device))
 
 
 def turned(x: Tensor, angles: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ def estimate(recipe: Recipe, size: Size, device: Device) -> Estimate:
 
 
 def time(recipe: Recipe, size: Size, device: Device) -> list[Sum]:
-    tokens = (recipe.prompts - recipe.held_out) * recipe.answer_tokens
+    tokens = (recipe.prompts + recipe.self_prompts) * recipe.answer_tokens
     rate = device.bandwidth / (size.parameters * device.bytes)
     said = f"{device.bandwidth / 1e9:.0f} GB/s / {size.parameters * device.bytes / 1e9:.2f} GB"
     if recipe.url:
@@ -152,7 +152,7 @@ def memory(recipe: Recipe, size: Size, device: Device, draft: float) -> list[Sum
 
 
 def disk(recipe: Recipe, draft: float) -> list[Sum]:
-    tokens = recipe.prompts * recipe.length
+    tokens = (recipe.prompts + recipe.self_prompts) * recipe.length
     return [
         Sum("answers", tokens * TOKEN_BYTES, f"{tokens:,} tokens x {TOKEN_BYTES} bytes"),
         Sum("checkpoint", 2 * draft * 8, f"2 x {draft / 1e6:,.1f}M parameters x 8 bytes"),

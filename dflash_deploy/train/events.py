@@ -8,7 +8,7 @@ import msgspec
 
 from dflash_deploy.errors import DFlashError
 
-Stage = Literal["load", "answers", "train", "acceptance"]
+Stage = Literal["load", "prompts", "answers", "train", "acceptance"]
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,27 +12,29 @@ from typing import Any
 import msgspec
 import torch
 from torch import Tensor
-from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.train import files, recipe
-from dflash_deploy.train.blocks import Answer, Batch, batch, drafted
+from dflash_deploy.train.blocks import Answer, Batch, Feed, drafted, masked
 from dflash_deploy.train.draft import Draft, fresh
 from dflash_deploy.train.frozen import Frozen, sizes
+from dflash_deploy.train.loss import summed_loss
 from dflash_deploy.train.recipe import Recipe
+from dflash_deploy.train.walk import walked
 
 CHECKPOINT, CURVE = "checkpoint.pt", "curve.jsonl"
 WARM_UP = 0.04
 """Of the steps, with a learning rate that rises."""
 NORM_RATE = 1 / 20
 """Of the learning rate, for vectors: Adam moves them, Muon the matrices."""
-LOGIT_ROWS = 1024
-"""Rows whose logits are in memory at a time."""
 CHECKPOINT_SECONDS = 60.0
+LOOKS = 10
+"""How often the held-out answers are looked at on the way."""
+LOOKED_AT = 64
+"""Of them, at most."""
 
 
-class Point(msgspec.Struct, frozen=True):
+class Point(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of the loss curve."""
 
     step: int
@@ -42,6 +44,8 @@ class Point(msgspec.Struct, frozen=True):
     learning_rate: float
     seconds: float
     """Since this process began to train."""
+    acceptance_length: float | None = None
+    """Now and then: tokens a cycle over answers that are held out."""
 
 
 @dataclass
@@ -64,11 +68,14 @@ def train(
     config: DraftConfig,
     target: Frozen,
     answers: Sequence[Answer],
+    held_out: Sequence[Answer],
     told: Callable[[Point], None],
     stop: Callable[[], bool],
 ) -> State:
     """Train to the end, from the checkpoint if there is one. Raises Stopped."""
-    state = begun(folder, plan, config, target, answers)
+    looks = {plan.steps * look // LOOKS for look in range(1, LOOKS)}
+    feed = Feed(answers, size=plan.batch, length=plan.length, seed=plan.seed)
+    state = begun(folder, plan, config, target, feed)
     draft = Draft(config, state.tensors, state.scales)
     # what was logged behind the checkpoint is computed again
     curve = [p for p in files.read_lines(folder / CURVE, Point) if p.step <= state.step]
@@ -76,9 +83,12 @@ def train(
     started = saved = monotonic()
     with (folder / CURVE).open("ab") as log:
         while state.step < plan.steps:
-            loss, accuracy, rate = _step(plan, draft, target, answers, state)
+            loss, accuracy, rate = _step(plan, draft, target, feed, state)
             state.step += 1
-            point = Point(state.step, loss, accuracy, rate, round(monotonic() - started, 2))
+            reach = None
+            if state.step in looks:
+                reach = _reach(draft, target, held_out[:LOOKED_AT], plan.length)
+            point = Point(state.step, loss, accuracy, rate, round(monotonic() - started, 2), reach)
             files.append(log, point)
             told(point)
             asked = stop()
@@ -90,9 +100,7 @@ def train(
     return state
 
 
-def begun(
-    folder: Path, plan: Recipe, config: DraftConfig, target: Frozen, answers: Sequence[Answer]
-) -> State:
+def begun(folder: Path, plan: Recipe, config: DraftConfig, target: Frozen, feed: Feed) -> State:
     """The state to go on from: the checkpoint's, or fresh weights."""
     tensors = fresh(config, target.final_norm(), plan.seed)
     tensors = {name: t.to(target.device).requires_grad_() for name, t in tensors.items()}
@@ -107,7 +115,7 @@ def begun(
             optimiser.load_state_dict(kept)
         state.scales, state.step = read["scales"], read["step"]
         return state
-    first = _batch(answers, plan, 0)
+    first = feed.at(0, plan.anchors)
     state.scales = sizes(target.features(first.ids), first.answered)
     return state
 
@@ -146,10 +154,10 @@ def factor(step: int, steps: int) -> float:
 
 
 def _step(
-    plan: Recipe, draft: Draft, target: Frozen, answers: Sequence[Answer], state: State
+    plan: Recipe, draft: Draft, target: Frozen, feed: Feed, state: State
 ) -> tuple[float, float, float]:
     """One step. Returns its loss, accuracy and learning rate."""
-    one = _batch(answers, plan, state.step)
+    one = feed.at(state.step, plan.anchors).to(target.device)
     on_gpu = target.device.type == "cuda"
     with torch.autocast(target.device.type, torch.bfloat16, enabled=on_gpu):
         loss, accuracy = _loss(plan, draft, target, one)
@@ -162,46 +170,24 @@ def _step(
         for group in optimiser.param_groups:
             group["lr"] = group["initial"] * share
         optimiser.step()
-    return float(loss.detach()), accuracy, plan.learning_rate * share
+    return float(loss.detach()), float(accuracy), plan.learning_rate * share
 
 
-def _batch(answers: Sequence[Answer], plan: Recipe, step: int) -> Batch:
-    return batch(
-        answers, step, size=plan.batch, anchors=plan.anchors, length=plan.length, seed=plan.seed
-    )
+def _reach(draft: Draft, target: Frozen, held_out: Sequence[Answer], length: int) -> float | None:
+    walks = list(walked(draft, target, held_out, length))
+    count = sum(len(walk.accepted) for walk in walks)
+    return round(sum(walk.tokens for walk in walks) / count, 3) if count else None
 
 
-def _loss(plan: Recipe, draft: Draft, target: Frozen, one: Batch) -> tuple[Tensor, float]:
+def _loss(plan: Recipe, draft: Draft, target: Frozen, one: Batch) -> tuple[Tensor, Tensor]:
     block = plan.block_size
     tokens, counts = drafted(one, block, recipe.weights(block))
-    tokens, counts = tokens.to(target.device), counts.to(target.device)
-    masks = torch.full((*one.anchors.shape, block), draft.config.mask_token_id)
-    masks[..., 0] = one.ids.gather(1, one.anchors.clamp(min=0))
-    hidden = draft.hidden(one, target.features(one.ids), target.embed(masks.flatten(1)))
+    masks = masked(one, block, draft.config.mask_token_id)
+    hidden = draft.hidden(one, target.features(one.ids), target.embed(masks))
     # the anchor's own row says nothing: its token is known
     rows = hidden.unflatten(1, (-1, block))[:, :, 1:]
     used = counts > 0
-    found, right = _cross_entropy(target, rows[used], tokens[used], counts[used])
+    loss, right = summed_loss(target.head, rows[used], tokens[used], counts[used])
     first = used[..., 0]
     hits = torch.zeros_like(used).masked_scatter(used, right)[..., 0]
-    return found / counts.sum(), float(hits.sum() / first.sum().clamp(min=1))
-
-
-def _cross_entropy(
-    target: Frozen, hidden: Tensor, tokens: Tensor, counts: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The weighted sum, and which rows are right; logits are made again in the backward pass."""
-
-    def part(hidden: Tensor, tokens: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-        logits = target.head(hidden).float()
-        losses = functional.cross_entropy(logits, tokens, reduction="none")
-        return (losses * counts).sum(), logits.argmax(-1) == tokens
-
-    parts = [
-        checkpoint(part, *chunk, use_reentrant=False)
-        for chunk in zip(
-            hidden.split(LOGIT_ROWS), tokens.split(LOGIT_ROWS), counts.split(LOGIT_ROWS),
-            strict=True,
-        )
-    ]  # fmt: skip
-    return torch.stack([loss for loss, _ in parts]).sum(), torch.cat([hit for _, hit in parts])
+    return loss / counts.sum(), hits.sum() / first.sum().clamp(min=1)

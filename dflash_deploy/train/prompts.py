@@ -13,19 +13,18 @@ from dflash_deploy.errors import UsageError
 from dflash_deploy.measure.prompts import read_prompts
 from dflash_deploy.resources import registry_root
 from dflash_deploy.train import files
+from dflash_deploy.train.grammar import Grammar
 from dflash_deploy.train.recipe import Recipe
 
 FILE = "prompts.jsonl"
+ROLE = "role"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     id: int
     messages: list[dict[str, str]]
-
-
-class Parts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    templates: list[str]
-    topics: list[str]
+    kind: str = ""
+    """Of this project's own: math, code, chat and so on."""
 
 
 def write(folder: Path, recipe: Recipe) -> list[Asked]:
@@ -38,8 +37,11 @@ def write(folder: Path, recipe: Recipe) -> list[Asked]:
 
 def chosen(recipe: Recipe) -> list[Asked]:
     """The prompts, shuffled, at most as many as the recipe says. Raises UsageError."""
-    every = given(Path(recipe.path)) if recipe.path else own()
-    random.Random(recipe.seed).shuffle(every)  # noqa: S311
+    if recipe.path:
+        every = [("", messages) for messages in given(Path(recipe.path))]
+        random.Random(recipe.seed).shuffle(every)  # noqa: S311
+    else:
+        every = own(recipe.prompts, recipe.seed)
     taken = every[: recipe.prompts]
     if len(taken) < recipe.held_out + 1:
         raise UsageError(
@@ -47,20 +49,29 @@ def chosen(recipe: Recipe) -> list[Asked]:
             f" {recipe.held_out} are held out to measure acceptance",
             hint=f"--held-out {max(1, len(taken) // 4)}, or more prompts",
         )
-    return [Asked(number, messages) for number, messages in enumerate(taken)]
+    return [Asked(number, messages, kind) for number, (kind, messages) in enumerate(taken)]
 
 
 def given(path: Path) -> list[list[dict[str, str]]]:
     return [prompt.messages for prompt in read_prompts(path, "own")]
 
 
-def own() -> list[list[dict[str, str]]]:
-    parts = registry.read(registry_root() / "workloads" / "training.yaml", Parts)
-    return [
-        [{"role": "user", "content": template.format(topic)}]
-        for template in parts.templates
-        for topic in parts.topics
-    ]
+def own(count: int, seed: int) -> list[tuple[str, list[dict[str, str]]]]:
+    """This project's own, which are as many as anybody asks for."""
+    return [(kind, said_by_user(text)) for kind, text in _grammar().prompts(count, seed)]
+
+
+def own_roles() -> list[str]:
+    """What a target may be told to be, before it writes a prompt itself."""
+    return _grammar().rules[ROLE]
+
+
+def _grammar() -> Grammar:
+    return registry.read(registry_root() / "workloads" / "training.yaml", Grammar)
+
+
+def said_by_user(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
 
 
 def trained(asked: Sequence[Asked], recipe: Recipe) -> list[Asked]:

@@ -34,6 +34,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     path: str | None = None
     """The prompts' file; None: this project's own."""
     prompts: int = 1000
+    self_prompts: int = 0
+    """More that the target writes itself before it answers."""
     held_out: int = 16
     """Of the prompts, those that no step sees: acceptance is measured on them."""
     url: str | None = None

@@ -6,19 +6,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.speculative.config import parse_config
 from dflash_deploy.speculative.load import load_model
-from dflash_deploy.train import acceptance, answers, prompts, recipe
+from dflash_deploy.train import acceptance, answers, asking, prompts, recipe
 from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.chat import Chat
 from dflash_deploy.train.events import Event, Stage
 from dflash_deploy.train.frozen import Frozen
+from dflash_deploy.train.gpus import Devices
 from dflash_deploy.train.loop import Point, train
 from dflash_deploy.train.prompts import Asked
+from dflash_deploy.train.recipe import Recipe
 from dflash_deploy.train.save import config_json, save
 
 Say = Callable[[Event], None]
@@ -37,6 +40,8 @@ class Work:
         self._draft = folder / plan.draft.rpartition("/")[2]
         self._key = api_key_env
         self._model: Any = None
+        self._copies: Devices | None = None
+        self._reach = ""
 
     def run(self) -> None:
         plan = self._plan
@@ -44,19 +49,35 @@ class Work:
         if (self._folder / acceptance.FILE).exists():
             return
         chat = Chat(plan)
-        said = self._answers(chat, prompts.trained(asked, plan))
+        more = asking.write(
+            self._folder, plan, chat, self._devices, self._ends(chat), self._told("prompts")
+        ) if plan.self_prompts else []  # fmt: skip
+        said = self._answers(plan, chat, [*prompts.trained(asked, plan), *more], answers.FILE)
+        greedy = msgspec.structs.replace(plan, sampled=0.0)
+        held_out = self._answers(greedy, chat, prompts.held_out(asked, plan), answers.HELD_OUT)
+        self._copies = None
         if not self._draft.exists():
-            self._train(chat, said)
+            self._train(chat, said, held_out)
         acceptance.measure(
-            self._folder, self._draft, plan, chat, self._loaded(),
-            prompts.held_out(asked, plan), self._told("acceptance"), self._stop,
+            self._folder, self._draft, plan, self._ends(chat), self._loaded(), held_out,
+            {each.id: each.kind for each in asked}, self._told("acceptance"), self._stop,
         )  # fmt: skip
+
+    def _ends(self, chat: Chat) -> frozenset[int]:
+        return chat.ends(self._loaded())
+
+    def _devices(self) -> Devices:
+        if self._copies is None:
+            self._copies = Devices(self._loaded())
+        return self._copies
 
     def _loaded(self) -> Any:
         """The target, once it is needed: while a server answers, it needs the memory."""
         if self._model is None:
             plan, gpu = self._plan, torch.cuda.is_available()
             self._say(Event("load", said=plan.model))
+            # it looks for a plan for every new shape, which training has many of
+            torch.backends.cuda.enable_cudnn_sdp(enabled=False)
             self._model = load_model(
                 plan.model,
                 revision=plan.revision,
@@ -66,28 +87,28 @@ class Work:
             )
         return self._model
 
-    def _answers(self, chat: Chat, asked: Sequence[Asked]) -> list[Answer]:
-        said = answers.kept(self._folder)
-        if said is None:
-            answered, told = self._answered(chat), self._told("answers")
-            said = answers.regenerate(self._folder, asked, answered, told, self._stop)
+    def _answers(self, plan: Recipe, chat: Chat, asked: Sequence[Asked], name: str) -> list[Answer]:
+        file = self._folder / name
+        answered = self._answered(plan, chat) if not file.exists() else answers.none
+        said = answers.regenerate(file, asked, answered, self._told("answers"), self._stop)
         found = answers.usable(said)
         if not found:
             raise UsageError(
                 f"none of the {len(said)} answers has two tokens: the prompts may be longer than"
-                f" {self._plan.length} tokens",
+                f" {plan.length} tokens",
                 hint="--max-length, and another --output",
             )
         return found
 
-    def _answered(self, chat: Chat) -> answers.Answered:
-        plan = self._plan
-        if plan.url is None:
-            return answers.in_turn(answers.from_here(plan, chat, self._loaded()))
-        endpoint = Endpoint(plan.url, plan.served_name or "", "vllm", None, self._key)
-        return answers.side_by_side(answers.from_server(plan, chat, endpoint))
+    def _answered(self, plan: Recipe, chat: Chat) -> answers.Answered:
+        if plan.url is not None:
+            endpoint = Endpoint(plan.url, plan.served_name or "", "vllm", None, self._key)
+            return answers.side_by_side(answers.from_server(plan, chat, endpoint))
+        if self._loaded().device.type == "cuda":
+            return answers.on_gpus(plan, chat, self._devices(), self._ends(chat))
+        return answers.in_turn(answers.from_here(plan, chat, self._loaded()))
 
-    def _train(self, chat: Chat, said: Sequence[Answer]) -> None:
+    def _train(self, chat: Chat, said: Sequence[Answer], held_out: Sequence[Answer]) -> None:
         plan, model = self._plan, self._loaded()
         config_of = model.config.get_text_config()
         if config_of.num_attention_heads % config_of.num_key_value_heads:
@@ -96,12 +117,15 @@ class Work:
         config = parse_config(config_json(model.config, plan, mask), "the draft's config")
         target = Frozen(model, config.target_layer_ids)
         state = train(
-            self._folder, plan, config, target, said, self._step, self._stop
+            self._folder, plan, config, target, said, held_out, self._step, self._stop
         )  # fmt: skip
         save(self._draft, config, state.tensors, state.scales)
 
     def _step(self, point: Point) -> None:
         said = f"loss {point.loss:.3f}, first token right {point.accuracy:.0%}"
+        if point.acceptance_length is not None:
+            self._reach = f", {point.acceptance_length:.2f} tokens a step on held-out prompts"
+        said += self._reach
         self._say(Event("train", point.step, self._plan.steps, said))
 
     def _told(self, stage: Stage) -> Callable[[int, int], None]:

@@ -1,25 +1,38 @@
 import torch
 
 from dflash_deploy.train import blocks, recipe
-from dflash_deploy.train.blocks import Answer
+from dflash_deploy.train.blocks import Answer, Feed
 
 
 def answered(*rows):
     return torch.tensor(rows, dtype=torch.bool)
 
 
+def feed(lengths, size=4, seed=0, length=512):
+    rows = [Answer(i, [i % 9] * n, [0] + [1] * (n - 1)) for i, n in enumerate(lengths)]
+    return Feed(rows, size=size, length=length, seed=seed)
+
+
 def test_the_same_order_whenever_it_is_asked_for_and_another_in_each_pass():
-    assert blocks.order(50, 2, 7) == blocks.order(50, 2, 7)
-    assert blocks.order(50, 2, 7) != blocks.order(50, 3, 7)
-    assert blocks.order(50, 2, 7) != blocks.order(50, 2, 8)
-    assert sorted(blocks.order(50, 2, 7)) == list(range(50))
+    one, two = feed([8] * 50), feed([8] * 50)
+    assert torch.equal(one.order(2), two.order(2))
+    assert not torch.equal(one.order(2), one.order(3))
+    assert not torch.equal(one.order(2), feed([8] * 50, seed=1).order(2))
+    assert sorted(one.order(2).tolist()) == list(range(50))
 
 
 def test_every_sequence_is_seen_once_in_a_pass_also_where_a_batch_spans_two():
-    seen = [index for step in range(10) for index in blocks.picked(6, step, 3, 0)]
-    assert sorted(seen[:6]) == list(range(6))
-    seen = [index for step in range(6) for index in blocks.picked(6, step, 4, 0)]
-    assert all(sorted(seen[start : start + 6]) == list(range(6)) for start in (0, 6, 12, 18))
+    for size in (3, 4):
+        one = feed([8, 9, 10, 11, 12, 13], size=size)
+        seen = [index for step in range(6) for index in one.picked(step)]
+        passes = [seen[start : start + 6] for start in range(0, 6 * size, 6)]
+        assert all(sorted(each) == list(range(6)) for each in passes)
+
+
+def test_sequences_of_a_batch_are_about_equally_long():
+    one = feed([20] * 40 + [400] * 40, size=8)
+    widths = sorted(one.at(step, anchors=2).ids.shape[1] for step in range(10))
+    assert widths == [64] * 5 + [448] * 5
 
 
 def test_an_anchor_is_a_token_of_the_answer_that_another_one_follows():
@@ -45,10 +58,10 @@ def test_a_place_behind_the_answer_counts_nothing():
 
 
 def test_a_batch_is_cut_to_the_length_and_the_same_each_time():
-    rows = [Answer(i, [i] * (4 + i), [0] + [1] * (3 + i)) for i in range(4)]
-    one = blocks.batch(rows, 3, size=4, anchors=2, length=6, seed=1)
-    again = blocks.batch(rows, 3, size=4, anchors=2, length=6, seed=1)
-    assert one.ids.shape == (4, 6)
+    one = feed([100, 110, 120, 130], length=125, seed=1).at(3, anchors=2)
+    again = feed([100, 110, 120, 130], length=125, seed=1).at(3, anchors=2)
+    assert one.ids.shape == (4, 128)
+    assert one.answered.sum(1).max() == 124
     assert torch.equal(one.ids, again.ids)
     assert torch.equal(one.anchors, again.anchors)
 

@@ -82,10 +82,14 @@ def test_what_came_before_a_failure_is_kept(ask, tmp_path):
     seen = []
     with pytest.raises(LaunchError, match="the server failed"):
         answers.regenerate(
-            tmp_path, questions(*texts), ask, lambda done, _: seen.append(done), lambda: False
+            tmp_path / answers.FILE,
+            questions(*texts),
+            ask,
+            lambda done, _: seen.append(done),
+            lambda: False,
         )
     assert seen[-1] == 22
-    assert len((tmp_path / answers.BEGUN).read_bytes().splitlines()) == 22
+    assert len((tmp_path / "answers.begun.jsonl").read_bytes().splitlines()) == 22
     assert not (tmp_path / answers.FILE).exists()
 
 

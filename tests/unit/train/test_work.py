@@ -10,11 +10,12 @@ import pytest
 from dflash_deploy.errors import DownloadError, Unsupported, UsageError
 from dflash_deploy.speculative import SpeculativeDecoder, load_draft
 from dflash_deploy.speculative.load import load_model
-from dflash_deploy.speculative.types import Sampling, Step
+from dflash_deploy.speculative.types import Sampling
 from dflash_deploy.train import acceptance, answers, files, prompts, recipe
 from dflash_deploy.train.acceptance import Acceptance
 from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.loop import CURVE, Point, Stopped
+from dflash_deploy.train.walk import Walk
 from dflash_deploy.train.work import Work
 from tests.unit.speculative import tiny
 from tests.unit.train import small
@@ -52,12 +53,12 @@ def test_from_prompts_to_a_draft_that_serves(tmp_path, target):
     said = files.read_lines(tmp_path / "run" / answers.FILE, Answer)
     assert [answer.id for answer in said] == list(range(8))
     found = msgspec.json.decode((tmp_path / "run" / acceptance.FILE).read_bytes(), type=Acceptance)
-    assert (found.prompts, found.equal) == (2, 2)
+    assert (found.prompts, found.checked, found.equal) == (2, 2, 2)
     assert found.acceptance_length >= 1
     model = load_model(target, dtype="float32")
     draft = load_draft(tmp_path / "run" / "tiny-DFlash")
     assert draft.config.block_size == plan.block_size
-    row = said[0].input_ids[:9]
+    row = answers.usable(said)[0].input_ids[:9]
     steps = SpeculativeDecoder(model, draft).generate(row, Sampling(20))
     assert tiny.tokens(steps) == tiny.generated(model, row, 20)
 
@@ -84,7 +85,7 @@ def test_a_line_that_was_cut_off_is_answered_again(tmp_path, target):
     work(tmp_path / "whole")
     begun(tmp_path / "cut", target)
     lines = (tmp_path / "whole" / "answers.jsonl").read_bytes()
-    (tmp_path / "cut" / answers.BEGUN).write_bytes(lines[: len(lines) // 2])
+    (tmp_path / "cut" / "answers.begun.jsonl").write_bytes(lines[: len(lines) // 2])
     work(tmp_path / "cut")
     assert (tmp_path / "cut" / "answers.jsonl").read_bytes() == lines
 
@@ -137,13 +138,19 @@ def test_prompts_of_the_user(tmp_path):
         prompts.chosen(small.recipe(path=str(file), held_out=6))
 
 
-def test_own_prompts_are_many_and_all_different():
-    every = [each[0]["content"] for each in prompts.own()]
-    assert len(set(every)) == len(every) > 1500
-    assert not [each for each in every if "{" in each]
+def test_own_prompts_are_of_each_kind_and_all_different():
+    every = prompts.own(4000, seed=1)
+    texts = [messages[0]["content"] for _, messages in every]
+    assert len(set(texts)) == len(texts) == 4000
+    assert {kind for kind, _ in every} == {
+        "chat", "writing", "math", "code", "extraction", "translation", "chinese", "document",
+    }  # fmt: skip
+    assert every == prompts.own(4000, seed=1) != prompts.own(4000, seed=2)
 
 
-def test_acceptance_by_position():
-    steps = [Step((1, 2, 3), drafted=3, accepted=2), Step((4,), drafted=3), Step((5, 6), 3, 1)]
-    found = acceptance.summed(steps, 4, prompts=3, equal=2)
-    assert found == Acceptance(2.0, [0.667, 0.333, 0.0], prompts=3, equal=2, tokens=6)
+def test_acceptance_by_position_and_kind():
+    walks = [Walk(7, (2, 0)), Walk(8, (1, 3))]
+    found = acceptance.summed(walks, {7: "math", 8: "chat"}, 4, checked=2, equal=2)
+    assert found == Acceptance(
+        2.5, [0.75, 0.5, 0.25], {"chat": 3.0, "math": 2.0}, prompts=2, tokens=10, checked=2, equal=2
+    )

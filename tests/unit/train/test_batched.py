@@ -1,0 +1,57 @@
+"""Many rows at once say what each says alone."""
+
+from __future__ import annotations
+
+import torch
+
+from dflash_deploy.train import gpus
+from dflash_deploy.train.batched import Continued, continued
+from dflash_deploy.train.gpus import Devices
+from tests.unit.speculative import tiny
+
+
+def prompts(*lengths):
+    chance = torch.Generator().manual_seed(0)
+    return [torch.randint(4, 40, (n,), generator=chance).tolist() for n in lengths]
+
+
+def test_rows_of_any_length_as_if_alone():
+    model = tiny.target_model()
+    rows = [Continued(prompt, 9 + i) for i, prompt in enumerate(prompts(3, 17, 1, 8))]
+    said = continued(model, rows, frozenset(), seed=1)
+    assert said == [tiny.generated(model, row.prompt, row.room) for row in rows]
+
+
+def test_a_long_prompt_goes_through_in_parts(monkeypatch):
+    monkeypatch.setattr("dflash_deploy.train.batched.PREFILL_COLUMNS", 4)
+    model = tiny.target_model()
+    rows = [Continued(prompt, 5) for prompt in prompts(11, 2)]
+    said = continued(model, rows, frozenset(), seed=1)
+    assert said == [tiny.generated(model, row.prompt, row.room) for row in rows]
+
+
+def test_a_row_ends_where_its_answer_does():
+    model = tiny.target_model()
+    [prompt] = prompts(5)
+    whole = tiny.generated(model, prompt, 20)
+    end = whole[3]
+    [said] = continued(model, [Continued(prompt, 20)], frozenset({end}), seed=1)
+    assert said == whole[: whole.index(end) + 1]
+
+
+def test_sampling_is_of_the_seed_and_leaves_greedy_rows_alone():
+    model = tiny.target_model()
+    a, b = prompts(5, 6)
+    rows = [Continued(a, 12, 5.0), Continued(b, 12)]
+    first, again, other = (continued(model, rows, frozenset(), seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first[0] != other[0]
+    assert first[1] == other[1] == tiny.generated(model, b, 12)
+
+
+def test_batches_come_back_in_the_order_of_the_rows(monkeypatch):
+    monkeypatch.setattr(gpus, "ROWS", 2)
+    model = tiny.target_model()
+    rows = [Continued(prompt, 4) for prompt in prompts(3, 20, 5, 4, 9)]
+    said = Devices(model).continued(rows, frozenset(), seed=1)
+    assert said == [tiny.generated(model, row.prompt, row.room) for row in rows]
