@@ -17,6 +17,8 @@ MIN_P = 0.03
 """Of the likeliest token's chance: a sampled token has at least that."""
 PREFILL_COLUMNS = 128
 """Of the prompts, how many tokens go through at a time: bounds the mask."""
+WARM_UP = 2
+"""Steps before one is recorded."""
 LOOK = 16
 """Steps between two looks at whether all rows have ended: a look waits for the GPU."""
 
@@ -116,38 +118,57 @@ class _Batch:
         self._model = model
         self._width = max(len(row.prompt) for row in rows)
         self.longest = max(row.room for row in rows)
+        # a multiple of 8: attention on a GPU reads masks in pieces of that size
         places = self._width + -(-self.longest // LOOK) * LOOK
+        places = -(-places // 8) * 8
         self._cache = StaticCache(config=model.config, max_cache_len=places)
         fill = torch.tensor([self._width - len(row.prompt) for row in rows])
         self._fill = fill.to(model.device)[:, None]
         self._places = torch.arange(places, device=model.device)
         self._seen = self._places >= self._fill
-        self._at = 0
+        self._at = torch.zeros(1, dtype=torch.long, device=model.device)
+        self._ids = torch.zeros(len(rows), 1, dtype=torch.long, device=model.device)
+        self._steps = 0
+        self._graph: Any = None
+        self._logits = torch.empty(0)
 
     def prefill(self, rows: Sequence[Continued]) -> Tensor:
         """Logits [rows, vocab] behind the prompts."""
         ids = torch.zeros(len(rows), self._width, dtype=torch.long)
         for index, row in enumerate(rows):
             ids[index, self._width - len(row.prompt) :] = torch.tensor(row.prompt)
-        logits = [self._forward(part.to(self._model.device)) for part in ids.split(
-            PREFILL_COLUMNS, dim=1)]  # fmt: skip
-        return logits[-1]
+        parts = ids.split(PREFILL_COLUMNS, dim=1)
+        return [self._forward(part.to(self._model.device)) for part in parts][-1]
 
     def step(self, tokens: Tensor) -> Tensor:
-        return self._forward(tokens[:, None])
+        """Logits behind one more token a row, which the next step writes over on a GPU.
+
+        There the step is recorded once: launching its kernels takes longer than they do.
+        """
+        self._ids.copy_(tokens[:, None])
+        self._steps += 1
+        if self._steps <= WARM_UP or self._ids.device.type != "cuda":
+            return self._forward(self._ids)
+        if self._graph is None:
+            self._graph = torch.cuda.CUDAGraph()
+            # other devices' threads may allocate meanwhile
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                self._logits = self._forward(self._ids)
+        self._graph.replay()
+        return self._logits
 
     def _forward(self, ids: Tensor) -> Tensor:
-        here = self._places[self._at : self._at + ids.shape[1]]
+        here = self._at + self._places[: ids.shape[1]]
         causal = self._places <= here[:, None]
         # a row of nothing but filling sees itself: what comes of it is seen by none
         itself = self._places == here[:, None]
         mask = (self._seen[:, None] & causal) | itself
-        self._at += ids.shape[1]
         output = self._model(
             input_ids=ids, attention_mask=mask[:, None],
             position_ids=(here - self._fill).clamp(min=0), past_key_values=self._cache,
             use_cache=True, logits_to_keep=1,
         )  # fmt: skip
+        self._at += ids.shape[1]
         logits: Tensor = output.logits[:, -1]
         return logits
 

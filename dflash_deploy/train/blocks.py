@@ -28,7 +28,22 @@ class Batch:
     anchors: Tensor
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(self.ids.to(device), self.answered.to(device), self.anchors.to(device))
+        """On a GPU, without waiting for what it is doing."""
+        if device.type != "cuda":
+            return Batch(*(each.to(device) for each in self._tensors))
+        return Batch(*(each.pin_memory().to(device, non_blocking=True) for each in self._tensors))
+
+    def copy(self) -> Batch:
+        return Batch(*(each.clone() for each in self._tensors))
+
+    def take(self, other: Batch) -> None:
+        """The other's data, in place."""
+        for mine, theirs in zip(self._tensors, other._tensors, strict=True):
+            mine.copy_(theirs)
+
+    @property
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.ids, self.answered, self.anchors
 
 
 ALIKE = 32
@@ -120,8 +135,8 @@ def masked(one: Batch, block: int, mask_token: int) -> Tensor:
     return ids.flatten(1)
 
 
-def drafted(one: Batch, block: int, weights: Sequence[float]) -> tuple[Tensor, Tensor]:
-    """What the blocks should say, and how much each token counts.
+def drafted(one: Batch, block: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """What the blocks should say, and how much each token counts: `weights` [block - 1] by place.
 
     Both are [sequences, anchors, block - 1]. A place behind the answer's end counts nothing.
     """
@@ -131,4 +146,4 @@ def drafted(one: Batch, block: int, weights: Sequence[float]) -> tuple[Tensor, T
     flat = places.clamp(max=width - 1).flatten(1)
     tokens = one.ids.gather(1, flat).view(places.shape)
     counted = inside & one.answered.gather(1, flat).view(places.shape)
-    return tokens, counted * torch.tensor(weights, device=counted.device)
+    return tokens, counted * weights

@@ -57,6 +57,10 @@ class Draft:
     def _rope(self) -> Rope:
         return draft_rope(self.config)
 
+    def reach(self, places: int, device: torch.device) -> None:
+        """Make the angles of so many places at once: a recorded step keeps pointing at them."""
+        self._rope.angles(0, places + self.config.block_size, device)
+
     def hidden(self, one: Batch, features: Tensor, embedded: Tensor) -> Tensor:
         """Final hidden states [sequences, anchors * block, hidden] of embedded blocks alike.
 

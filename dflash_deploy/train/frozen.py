@@ -34,10 +34,11 @@ class Frozen:
         embedded: Tensor = self._model.get_input_embeddings()(ids.to(self.device))
         return embedded
 
-    def head(self, hidden: Tensor) -> Tensor:
-        """Logits [rows, vocab]; gradients pass through to `hidden`."""
-        logits: Tensor = self._model.get_output_embeddings()(hidden.to(self._model.dtype))
-        return logits
+    @property
+    def head(self) -> tuple[Tensor, Tensor | None]:
+        """Weight [vocab, hidden] and, in some models, bias [vocab]."""
+        module = self._model.get_output_embeddings()
+        return module.weight, getattr(module, "bias", None)
 
     @torch.no_grad()
     def final_norm(self) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from typing import Any
 
@@ -47,7 +48,8 @@ class Devices:
             model = self._idle.get()
             try:
                 part = parts[number]
-                said = continued(model, [rows[i] for i in part], ends, seed + number)
+                with current(model.device):
+                    said = continued(model, [rows[i] for i in part], ends, seed + number)
                 for index, tokens in zip(part, said, strict=True):
                     found[index] = tokens
             finally:
@@ -71,3 +73,8 @@ def _batches(rows: Sequence[Continued], model: Any, free: int) -> Iterator[list[
         size = min(ROWS, room_for(model, rows[left[0]].places, free))
         yield left[:size]
         left = left[size:]
+
+
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """A thread's graphs are recorded on its current GPU."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.train import files, recipe
-from dflash_deploy.train.blocks import Answer, Batch, Feed, drafted, masked
+from dflash_deploy.train.blocks import ROUND, Answer, Batch, Feed, drafted, masked
 from dflash_deploy.train.draft import Draft, fresh
 from dflash_deploy.train.frozen import Frozen, sizes
+from dflash_deploy.train.graphs import Graphed, Work
 from dflash_deploy.train.loss import summed_loss
 from dflash_deploy.train.recipe import Recipe
 from dflash_deploy.train.walk import walked
@@ -77,18 +78,27 @@ def train(
     feed = Feed(answers, size=plan.batch, length=plan.length, seed=plan.seed)
     state = begun(folder, plan, config, target, feed)
     draft = Draft(config, state.tensors, state.scales)
+    draft.reach(plan.length + ROUND, target.device)
     # what was logged behind the checkpoint is computed again
     curve = [p for p in files.read_lines(folder / CURVE, Point) if p.step <= state.step]
     files.rewrite(folder / CURVE, curve)
+    gradients = [torch.zeros_like(tensor) for tensor in state.tensors.values()]
+    work = Graphed(_forward_and_back(plan, draft, target, gradients))
     started = saved = monotonic()
+    upcoming = feed.at(state.step, plan.anchors).to(target.device)
     with (folder / CURVE).open("ab") as log:
         while state.step < plan.steps:
-            loss, accuracy, rate = _step(plan, draft, target, feed, state)
+            loss, accuracy, rate = _step(plan, work, state, gradients, upcoming)
             state.step += 1
+            # made while the device is busy: nothing has waited for it yet
+            upcoming = feed.at(state.step, plan.anchors).to(target.device)
             reach = None
             if state.step in looks:
                 reach = _reach(draft, target, held_out[:LOOKED_AT], plan.length)
-            point = Point(state.step, loss, accuracy, rate, round(monotonic() - started, 2), reach)
+            point = Point(
+                state.step, float(loss), float(accuracy), rate, round(monotonic() - started, 2),
+                reach,
+            )  # fmt: skip
             files.append(log, point)
             told(point)
             asked = stop()
@@ -154,23 +164,19 @@ def factor(step: int, steps: int) -> float:
 
 
 def _step(
-    plan: Recipe, draft: Draft, target: Frozen, feed: Feed, state: State
-) -> tuple[float, float, float]:
-    """One step. Returns its loss, accuracy and learning rate."""
-    one = feed.at(state.step, plan.anchors).to(target.device)
-    on_gpu = target.device.type == "cuda"
-    with torch.autocast(target.device.type, torch.bfloat16, enabled=on_gpu):
-        loss, accuracy = _loss(plan, draft, target, one)
-    for optimiser in state.optimisers:
-        optimiser.zero_grad()
-    loss.backward()
+    plan: Recipe, work: Graphed, state: State, gradients: Sequence[Tensor], one: Batch
+) -> tuple[Tensor, Tensor, float]:
+    """One step. Returns its loss, accuracy and learning rate, the first two still on their way."""
+    loss, accuracy = work(one)
+    for tensor, gradient in zip(state.tensors.values(), gradients, strict=True):
+        tensor.grad = gradient
     torch.nn.utils.clip_grad_norm_(state.tensors.values(), 1.0)
     share = factor(state.step, plan.steps)
     for optimiser in state.optimisers:
         for group in optimiser.param_groups:
             group["lr"] = group["initial"] * share
         optimiser.step()
-    return float(loss.detach()), float(accuracy), plan.learning_rate * share
+    return loss, accuracy, plan.learning_rate * share
 
 
 def _reach(draft: Draft, target: Frozen, held_out: Sequence[Answer], length: int) -> float | None:
@@ -179,15 +185,32 @@ def _reach(draft: Draft, target: Frozen, held_out: Sequence[Answer], length: int
     return round(sum(walk.tokens for walk in walks) / count, 3) if count else None
 
 
-def _loss(plan: Recipe, draft: Draft, target: Frozen, one: Batch) -> tuple[Tensor, Tensor]:
+def _forward_and_back(
+    plan: Recipe, draft: Draft, target: Frozen, gradients: Sequence[Tensor]
+) -> Work:
+    """Loss and accuracy of a batch; the gradients are written where they belong."""
     block = plan.block_size
-    tokens, counts = drafted(one, block, recipe.weights(block))
-    masks = masked(one, block, draft.config.mask_token_id)
-    hidden = draft.hidden(one, target.features(one.ids), target.embed(masks))
-    # the anchor's own row says nothing: its token is known
-    rows = hidden.unflatten(1, (-1, block))[:, :, 1:]
-    used = counts > 0
-    loss, right = summed_loss(target.head, rows[used], tokens[used], counts[used])
-    first = used[..., 0]
-    hits = torch.zeros_like(used).masked_scatter(used, right)[..., 0]
-    return loss / counts.sum(), hits.sum() / first.sum().clamp(min=1)
+    weights = torch.tensor(recipe.weights(block), device=target.device)
+    mask_token = draft.config.mask_token_id
+    tensors = list(draft.tensors.values())
+    kind = target.device.type
+
+    def work(one: Batch) -> tuple[Tensor, Tensor]:
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+            tokens, counts = drafted(one, block, weights)
+            embedded = target.embed(masked(one, block, mask_token))
+            hidden = draft.hidden(one, target.features(one.ids), embedded)
+            # the anchor's own row says nothing: its token is known
+            rows = hidden.unflatten(1, (-1, block))[:, :, 1:].reshape(-1, hidden.shape[-1])
+            head, bias = target.head
+            loss, right = summed_loss(
+                rows.to(head.dtype), head, bias, tokens.flatten(), counts.flatten()
+            )
+            loss = loss / counts.sum()
+        for kept, made in zip(gradients, torch.autograd.grad(loss, tensors), strict=True):
+            kept.copy_(made)
+        first = counts[..., 0] > 0
+        hits = right.view_as(counts)[..., 0] & first
+        return loss.detach(), hits.sum() / first.sum().clamp(min=1)
+
+    return work

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.nn.functional import linear
 
 from dflash_deploy.train.blocks import Answer, Batch, filled, masked, positions
 from dflash_deploy.train.draft import Draft
@@ -66,7 +67,7 @@ def kept(draft: Draft, target: Frozen, answer: Answer, length: int) -> list[int]
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             hidden = draft.hidden(one, features, embedded)
             rows = hidden[0].unflatten(0, (-1, block))[:, 1:]
-            guesses = target.head(rows).argmax(-1)
+            guesses = linear(rows.to(target.head[0].dtype), *target.head).argmax(-1)
         behind = positions(one.anchors, block)[0].unflatten(0, (-1, block))[:, 1:]
         inside = behind < ids.shape[1]
         there = behind.clamp(max=ids.shape[1] - 1)

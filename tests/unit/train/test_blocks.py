@@ -52,7 +52,7 @@ def test_a_place_behind_the_answer_counts_nothing():
     one = blocks.Batch(
         torch.tensor([[9, 5, 6, 7, 8]]), answered([0, 1, 1, 1, 0]), torch.tensor([[1, 3, -1]])
     )
-    tokens, counts = blocks.drafted(one, 4, [1.0, 0.5, 0.25])
+    tokens, counts = blocks.drafted(one, 4, torch.tensor([1.0, 0.5, 0.25]))
     assert tokens[0, 0].tolist() == [6, 7, 8]
     assert counts.tolist() == [[[1.0, 0.5, 0.0], [0, 0, 0], [0, 0, 0]]]
 
