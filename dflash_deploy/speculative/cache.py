@@ -64,7 +64,9 @@ class Band:
         if start > self._reach or not len(self._mask):
             self._reach = max(start, 2 * self._reach)
             self._mask = self._build()
-        return self._mask[:, self._reach - start :]
+        mask = self._mask[:, self._reach - start :]
+        # attention kernels of a GPU read the mask in whole words
+        return mask.contiguous() if mask.is_cuda else mask
 
     def _build(self) -> Tensor:
         device = self._mask.device

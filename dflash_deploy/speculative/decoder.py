@@ -6,17 +6,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative.cache import KVCache
-from dflash_deploy.speculative.chances import chances
 from dflash_deploy.speculative.config import DraftConfig
+from dflash_deploy.speculative.decoder_target import DecoderSession, DecoderTarget
+from dflash_deploy.speculative.lane import Lane, OwnCaches, told
 from dflash_deploy.speculative.model import DraftModel
 from dflash_deploy.speculative.proposer import Proposer
+from dflash_deploy.speculative.recorded import can_record
 from dflash_deploy.speculative.sampling import Chooser
+from dflash_deploy.speculative.slot_lane import Slots
 from dflash_deploy.speculative.target import Session, Target, TargetShape
-from dflash_deploy.speculative.types import Chance, Sampling, Step
+from dflash_deploy.speculative.types import Sampling, Step
+
+# sequences on a GPU that are decoded by recorded cycles, and how long each may be; what comes
+# above either is decoded unrecorded
+SLOTS, SLOT_CAPACITY = 4, 4096
 
 
 class SpeculativeDecoder:
@@ -39,6 +45,7 @@ class SpeculativeDecoder:
             self._block = _block_size(draft.config, block_size)
             with torch.inference_mode():
                 self._proposer = Proposer(draft, self._target, self._block)
+        self._slots = self._make_slots() if can_record(self._target.device) else None
 
     @property
     def max_context(self) -> int:
@@ -61,16 +68,30 @@ class SpeculativeDecoder:
             raise ValueError("the prompt has a token outside the vocabulary")
         if sampling.max_new_tokens < 1:
             return iter(())
-        sequence = _Sequence(self._target, self._proposer if speculate else None, sampling)
+        proposer = self._proposer if speculate else None
+        sequence = _Sequence(self._target, proposer, self._slots, sampling)
         return sequence.run(list(prompt_ids))
+
+    def _make_slots(self) -> Slots | None:
+        """Where a GPU repeats recorded cycles; a target of transformers' own cannot be recorded."""
+        target = self._target
+        if not isinstance(target, DecoderTarget):
+            return None
+        draft = None if self._proposer is None else self._proposer.draft
+        capacity = min(self.max_context, SLOT_CAPACITY)
+        with torch.inference_mode():
+            return Slots(target, draft, self._block, slots=SLOTS, capacity=capacity)
 
 
 class _Sequence:
-    """One sequence's caches and random numbers."""
+    """One sequence: its prompt, then a cycle at a time in the lane that it gets."""
 
-    def __init__(self, target: Target, proposer: Proposer | None, sampling: Sampling) -> None:
+    def __init__(
+        self, target: Target, proposer: Proposer | None, slots: Slots | None, sampling: Sampling
+    ) -> None:
         self._target = target
         self._proposer = proposer
+        self._slots = slots
         self._sampling = sampling
         self._chooser = Chooser(sampling, target.device)
 
@@ -78,53 +99,41 @@ class _Sequence:
         remaining = self._sampling.max_new_tokens
         # inference mode may not be held across a yield: the caller's code would run inside it
         with torch.inference_mode():
-            session, state, step = self._prefill(prompt)
-        while True:
-            step = self._until_stop(step)
-            yield step
-            remaining -= len(step.tokens)
-            if remaining == 0 or step.tokens[-1] in self._sampling.stop_token_ids:
-                return
+            lane, step = self._prefill(prompt)
+        try:
+            while True:
+                step = self._until_stop(step)
+                yield step
+                remaining -= len(step.tokens)
+                if remaining == 0 or step.tokens[-1] in self._sampling.stop_token_ids:
+                    return
+                with torch.inference_mode():
+                    step = lane.cycle(step.tokens[-1], remaining)
+        finally:
             with torch.inference_mode():
-                step = self._cycle(session, state, step.tokens[-1], remaining)
+                lane.close()
 
-    def _prefill(self, prompt: list[int]) -> tuple[Session, KVCache | None, Step]:
+    def _prefill(self, prompt: list[int]) -> tuple[Lane, Step]:
         capacity = len(prompt) + self._sampling.max_new_tokens
         proposer = self._proposer
         session = self._target.open(capacity, () if proposer is None else proposer.taps)
-        rows = session.forward(self._tensor(prompt), 1)
+        ids = torch.tensor(prompt, dtype=torch.long, device=self._target.device)
+        rows = session.forward(ids, 1)
         state = None
         if proposer is not None and rows.features is not None:
             state = proposer.open(capacity)
             proposer.commit(state, rows.features, len(prompt))
-        return session, state, self._chosen(rows.logits)
+        token = self._chooser.choose(rows.logits[-1])
+        step = Step((token,), chances=told(rows.logits, (token,), self._sampling))
+        return self._lane(session, state), step
 
-    def _cycle(self, session: Session, state: KVCache | None, anchor: int, remaining: int) -> Step:
-        """Commit at most `remaining` tokens behind `anchor`, the last token committed."""
-        if self._proposer is None or state is None or remaining == 1:
-            logits = session.forward(self._tensor([anchor]), 1).logits
-            return self._chosen(logits)
-        proposal = self._proposer.propose(state, anchor, remaining - 1, self._chooser)
-        start = session.length
-        block = torch.cat((self._tensor([anchor]), proposal.tokens))
-        seen = session.forward(block, len(block))
-        verdict = self._chooser.verify(seen.logits, proposal)
-        committed = verdict.accepted + 1
-        session.crop(start + committed)
-        if seen.features is not None:
-            self._proposer.commit(state, seen.features, committed)
-        tokens = (*proposal.tokens[: verdict.accepted].tolist(), verdict.token)
-        told = self._chances(seen.logits[:committed], tokens)
-        return Step(tokens, len(proposal.tokens), verdict.accepted, told)
-
-    def _chosen(self, logits: Tensor) -> Step:
-        """The target's own token, by its logits [1, vocab]."""
-        token = self._chooser.choose(logits[-1])
-        return Step((token,), chances=self._chances(logits, (token,)))
-
-    def _chances(self, logits: Tensor, tokens: Sequence[int]) -> tuple[Chance, ...]:
-        top = self._sampling.logprobs
-        return () if top is None else chances(logits, tokens, top)
+    def _lane(self, session: Session, state: KVCache | None) -> Lane:
+        sampling, chooser = self._sampling, self._chooser
+        if self._slots is not None and isinstance(session, DecoderSession):
+            lane = self._slots.enter(session, state, sampling, chooser)
+            if lane is not None:
+                return lane
+        return OwnCaches(session, self._proposer, state, sampling, chooser)
 
     def _until_stop(self, step: Step) -> Step:
         for index, token in enumerate(step.tokens):
@@ -133,9 +142,6 @@ class _Sequence:
                 accepted = min(step.accepted, kept)
                 return Step(step.tokens[:kept], step.drafted, accepted, step.chances[:kept])
         return step
-
-    def _tensor(self, ids: list[int]) -> Tensor:
-        return torch.tensor(ids, dtype=torch.long, device=self._target.device)
 
 
 def check_fit(draft: DraftConfig, target: TargetShape) -> None:

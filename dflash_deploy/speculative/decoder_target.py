@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dflash_deploy.speculative.cache import Band, KVCache
-from dflash_deploy.speculative.layers import DecoderLayer, Heads, LayerWeights, Place, RMSNorm
+from dflash_deploy.speculative.layers import (
+    CachePlace,
+    DecoderLayer,
+    Heads,
+    LayerWeights,
+    Place,
+    RMSNorm,
+)
 from dflash_deploy.speculative.linear import Linear, linears
 from dflash_deploy.speculative.rope import STATIC_TYPES, Rope, rope_type
 from dflash_deploy.speculative.target import Rows, TargetShape, shape_of
@@ -83,6 +90,20 @@ class DecoderTarget(nn.Module):
                 linear.pack(rows)
         self._bands |= {rows: self._band(rows) for rows in widths}
 
+    def run(self, ids: Tensor, place: Place, taps: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        """The last layer's output for ids [rows], and the tapped layers' side by side."""
+        x = self.embed(ids)
+        tapped: dict[int, Tensor] = {}
+        for index, layer in enumerate(self.layers):
+            x = layer(x, place)
+            if index in taps:
+                tapped[index] = x
+        last = len(self.layers) - 1
+        if last in tapped:
+            # transformers shows the last layer's output behind the final norm
+            tapped[last] = self.norm(x)
+        return x, torch.cat([tapped[tap] for tap in taps], dim=-1) if taps else None
+
     def mask(self, rows: int, start: int) -> Tensor | None:
         """What `rows` rows from position `start` on may see; None is everything."""
         if rows == 1:
@@ -110,7 +131,7 @@ class DecoderSession:
         heads = target.heads
         self._target = target
         self._taps = tuple(taps)
-        self._cache = KVCache(
+        self.cache = KVCache(
             (target.shape.layers, heads.key, capacity, heads.dim),
             dtype=target.dtype,
             device=target.device,
@@ -118,10 +139,10 @@ class DecoderSession:
 
     @property
     def length(self) -> int:
-        return self._cache.length
+        return self.cache.length
 
     def crop(self, length: int) -> None:
-        self._cache.length = length
+        self.cache.length = length
 
     def forward(self, ids: Tensor, logits: int) -> Rows:
         parts = [self._chunk(chunk) for chunk in ids.split(PREFILL_ROWS)]
@@ -134,27 +155,17 @@ class DecoderSession:
         )
 
     def _chunk(self, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-        target, cache, rows = self._target, self._cache, ids.shape[0]
+        target, cache, rows = self._target, self.cache, ids.shape[0]
         start = cache.length
-        place = Place(
+        place = CachePlace(
             angles=target.rope.angles(start, start + rows, target.device),
             cache=cache,
             start=start,
             mask=target.mask(rows, start),
         )
-        x = target.embed(ids)
-        tapped: dict[int, Tensor] = {}
-        for index, layer in enumerate(target.layers):
-            x = layer(x, place)
-            if index in self._taps:
-                tapped[index] = x
+        seen = target.run(ids, place, self._taps)
         cache.length = start + rows
-        last = len(target.layers) - 1
-        if last in tapped:
-            # transformers shows the last layer's output behind the final norm
-            tapped[last] = target.norm(x)
-        features = torch.cat([tapped[tap] for tap in self._taps], dim=-1) if self._taps else None
-        return x, features
+        return seen
 
 
 def _layer(tensors: Mapping[str, Tensor], index: int) -> LayerWeights:

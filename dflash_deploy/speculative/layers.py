@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -27,14 +28,40 @@ class Heads:
         return self.query // self.key
 
 
+class Place(Protocol):
+    """Where the rows of one forward pass stand: their rotation, and what they attend to."""
+
+    @property
+    def angles(self) -> Tensor:
+        """Complex [rows, 1, head_dim / 2]."""
+
+    def attend(self, layer: int, heads: Heads, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Store keys and values [rows, kv_heads, head_dim]; attend; return [rows, query_size]."""
+
+
 @dataclass(frozen=True)
-class Place:
-    """Where the rows of one forward pass stand: their rotation, and the cache they extend."""
+class CachePlace:
+    """The rows of one sequence behind its first `start` positions."""
 
     angles: Tensor
     cache: KVCache
     start: int
     mask: Tensor | None
+
+    def attend(self, layer: int, heads: Heads, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        self.cache.write(layer, self.start, key, value)
+        rows = query.shape[0]
+        stop = self.start + rows
+        # [rows, heads, dim] to [1, kv_heads, groups * rows, dim]: each key head serves its group
+        grouped = query.view(rows, heads.key, heads.groups, heads.dim).permute(1, 2, 0, 3)
+        mixed = functional.scaled_dot_product_attention(
+            grouped.reshape(1, heads.key, -1, heads.dim),
+            self.cache.keys[None, layer, :, :stop],
+            self.cache.values[None, layer, :, :stop],
+            attn_mask=self.mask,
+        )
+        back = mixed.view(heads.key, heads.groups, rows, heads.dim).permute(2, 0, 1, 3)
+        return back.reshape(rows, -1)
 
 
 class RMSNorm(nn.Module):
@@ -94,18 +121,7 @@ class Attention(nn.Module):
             query, key = query_key.split((heads.query, heads.key), dim=1)
             query_key = torch.cat((self.q_norm(query), self.k_norm(key)), dim=1)
         query, key = rotate(query_key, place.angles).split((heads.query, heads.key), dim=1)
-        place.cache.write(self._index, place.start, key, value)
-        stop = place.start + rows
-        # [rows, heads, dim] to [1, kv_heads, groups * rows, dim]: each key head serves its group
-        grouped = query.view(rows, heads.key, heads.groups, heads.dim).permute(1, 2, 0, 3)
-        mixed = functional.scaled_dot_product_attention(
-            grouped.reshape(1, heads.key, -1, heads.dim),
-            place.cache.keys[None, self._index, :, :stop],
-            place.cache.values[None, self._index, :, :stop],
-            attn_mask=place.mask,
-        )
-        back = mixed.view(heads.key, heads.groups, rows, heads.dim).permute(2, 0, 1, 3)
-        return self.o(back.reshape(rows, -1))
+        return self.o(place.attend(self._index, heads, query, key, value))
 
 
 class MLP(nn.Module):

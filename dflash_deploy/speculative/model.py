@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative.cache import Band, KVCache
 from dflash_deploy.speculative.config import DraftConfig
-from dflash_deploy.speculative.layers import DecoderLayer, Heads, LayerWeights, Place, RMSNorm
+from dflash_deploy.speculative.layers import CachePlace, DecoderLayer, Heads, LayerWeights, RMSNorm
 from dflash_deploy.speculative.linear import Linear
 from dflash_deploy.speculative.rope import Rope, interleave, rotate
 from dflash_deploy.speculative.sampling import Chooser, Proposal
@@ -124,7 +124,7 @@ class DraftModel(nn.Module):
         angles = self.rope.angles(start, start + rows, self.device)
         x = embedded
         for index, layer in enumerate(self.layers):
-            x = layer(x, Place(angles, cache, start, self._mask(index, rows, cache)))
+            x = layer(x, CachePlace(angles, cache, start, self._mask(index, rows, cache)))
         return self.norm(x)
 
     def shape_logits(self, logits: Tensor) -> Tensor:
@@ -134,7 +134,9 @@ class DraftModel(nn.Module):
         cap = self.config.logit_softcap
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
-    def propose(self, hidden: Tensor, logits: Tensor, anchor: int, chooser: Chooser) -> Proposal:
+    def propose(
+        self, hidden: Tensor, logits: Tensor, anchor: int | Tensor, chooser: Chooser
+    ) -> Proposal:
         """Draft tokens from hidden [rows, hidden_size] and logits [rows, vocab] behind `anchor`."""
         del hidden, anchor  # each row stands for itself; DFlash 2 uses both
         if chooser.greedy:

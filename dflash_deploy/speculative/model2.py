@@ -110,19 +110,23 @@ class PathSelector(nn.Module):
         self.projection = Linear(tensors[f"{prefix}.hidden_projection.weight"])
         self._top_k = top_k
 
-    def propose(self, hidden: Tensor, logits: Tensor, anchor: int, chooser: Chooser) -> Proposal:
+    def propose(
+        self, hidden: Tensor, logits: Tensor, anchor: int | Tensor, chooser: Chooser
+    ) -> Proposal:
         """Draft tokens for hidden [rows, hidden_size] and logits [rows, vocab] behind `anchor`."""
         best = logits.topk(min(self._top_k, logits.shape[-1]))
         gates = self.projection(hidden)
         successors = functional.embedding(best.indices, self.successors)
-        tokens, weights, previous = [], [], best.indices.new_tensor(anchor)
+        tokens, weights = [], []
+        previous = torch.as_tensor(anchor, device=best.indices.device)
         greedy = chooser.temperature == 0
         for row in range(hidden.shape[0]):
-            query = self.predecessors[previous] * gates[row]
+            # by embedding and gather: an index that is a tensor would be fetched from the device
+            query = functional.embedding(previous, self.predecessors) * gates[row]
             scores = (best.values[row] + successors[row] @ query).float()
             weights.append((scores if greedy else scores / chooser.temperature).softmax(-1))
             choice = scores.argmax() if greedy else _draw(weights[-1], chooser)
-            previous = best.indices[row, choice]
+            previous = best.indices[row].gather(0, choice[None])[0]
             tokens.append(previous)
         chosen, chances = torch.stack(tokens), torch.stack(weights)
         peaks = chances.amax(-1)
@@ -146,7 +150,9 @@ class DraftModel2(DraftModel):
         config = self.config
         return RefinedLayer(weights, self.heads, config.norm_eps, index, _refinement(config))
 
-    def propose(self, hidden: Tensor, logits: Tensor, anchor: int, chooser: Chooser) -> Proposal:
+    def propose(
+        self, hidden: Tensor, logits: Tensor, anchor: int | Tensor, chooser: Chooser
+    ) -> Proposal:
         return self.selector.propose(hidden, logits, anchor, chooser)
 
 

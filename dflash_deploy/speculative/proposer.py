@@ -21,7 +21,7 @@ class Proposer:
     """Stateless: a sequence's state is the draft's cache. The caller's draft stays as it is."""
 
     def __init__(self, draft: DraftModel, target: Target, block: int) -> None:
-        self._draft = draft.joined(target.device, target.dtype)
+        self.draft = draft.joined(target.device, target.dtype)
         self._target = target
         self._block = block
         masked = torch.full((block,), draft.config.mask_token_id, device=target.device)
@@ -29,31 +29,31 @@ class Proposer:
         weight = target.head_weight()
         self._rounded = RoundedProduct(weight) if can_round(weight) else None
         self.widths = widths(block, target.device)
-        self._draft.prepare(self.widths)
+        self.draft.prepare(self.widths)
         target.prepare(self.widths)
 
     @property
     def taps(self) -> tuple[int, ...]:
-        return self._draft.config.target_layer_ids
+        return self.draft.config.target_layer_ids
 
     def open(self, capacity: int) -> KVCache:
         """The draft's cache for `capacity` positions, and room for a block behind them."""
-        return self._draft.open(capacity + self._block)
+        return self.draft.open(capacity + self._block)
 
     def commit(self, state: KVCache, features: Tensor, count: int) -> None:
         """Append the context of the first `count` rows; the others are written over later."""
-        self._draft.add_context(state, features)
+        self.draft.add_context(state, features)
         state.length += count
 
     def propose(self, state: KVCache, anchor: int, limit: int, chooser: Chooser) -> Proposal:
         """Propose at least one token to follow `anchor`, and at most `limit`."""
         embedded = self._embedded.clone()
         embedded[:1] = self._target.embed(torch.tensor([anchor], device=self._target.device))
-        scale = self._draft.config.embedding_scale
-        hidden = self._draft(embedded if scale == 1 else embedded * scale, state)[1:]
+        scale = self.draft.config.embedding_scale
+        hidden = self.draft(embedded if scale == 1 else embedded * scale, state)[1:]
         head = self._rounded or self._target.head
-        logits = self._draft.shape_logits(head(hidden))
-        proposal = self._draft.propose(hidden, logits, anchor, chooser)
+        logits = self.draft.shape_logits(head(hidden))
+        proposal = self.draft.propose(hidden, logits, anchor, chooser)
         return proposal.first(self._count(proposal, limit))
 
     def _count(self, proposal: Proposal, limit: int) -> int:

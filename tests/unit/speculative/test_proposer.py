@@ -41,14 +41,14 @@ def proposer():
 def test_a_sure_draft_is_checked_in_full_and_never_past_the_limit(
     proposer, monkeypatch, peak, limit, count
 ):
-    propose = proposer._draft.propose
+    propose = proposer.draft.propose
 
     def sure(*arguments):
         proposal = propose(*arguments)
         proposal.peaks.fill_(peak)
         return proposal
 
-    monkeypatch.setattr(proposer._draft, "propose", sure)
+    monkeypatch.setattr(proposer.draft, "propose", sure)
     state = proposer.open(20)
     proposer.commit(state, torch.randn(5, 64), 5)
     chooser = Chooser(Sampling(9), CPU)
