@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from threading import Lock
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ PREFILL_COLUMNS = 128
 """Of the prompts, how many tokens go through at a time: bounds the mask."""
 WARM_UP = 2
 """Steps before one is recorded."""
+RECORDING = Lock()
+"""Held while a step is recorded: one thread at a time."""
 LOOK = 16
 """Steps between two looks at whether all rows have ended: a look waits for the GPU."""
 
@@ -151,8 +154,12 @@ class _Batch:
             return self._forward(self._ids)
         if self._graph is None:
             self._graph = torch.cuda.CUDAGraph()
-            # other devices' threads may allocate meanwhile
-            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+            # a stream of this device: torch has one for all recordings, of the first that records
+            stream = torch.cuda.Stream(self._ids.device)
+            with (
+                RECORDING,
+                torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"),
+            ):
                 self._logits = self._forward(self._ids)
         self._graph.replay()
         return self._logits
