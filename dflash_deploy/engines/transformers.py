@@ -9,6 +9,7 @@ from dflash_deploy.engines.spelling import Command, Setting, setting
 from dflash_deploy.request import Resolution
 
 FLOAT32 = "on a CPU a block of bf16 rows costs as much as its rows one by one: nothing is gained"
+BY_DEVICE = "bf16 on a GPU that torch sees; float32 on a CPU, where bf16 gains nothing"
 HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}
 """Read by torch, before its first allocation."""
 
@@ -30,10 +31,9 @@ def _ignored(resolution: Resolution) -> Iterator[str]:
     asked = {
         "--kv-dtype": request.kv_dtype != "auto",
         "--tensor-parallel": (request.tensor_parallel or 1) > 1,
-        "--gpu": bool(resolution.hardware.cards),
     }
     for option in (name for name, given in asked.items() if given):
-        yield f"the embedded engine runs on this machine's CPU in float32: {option} changes nothing"
+        yield f"the embedded engine runs on one device, in one dtype: {option} changes nothing"
 
 
 def _settings(resolution: Resolution) -> Iterator[Setting]:
@@ -48,5 +48,6 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
     yield Setting("served_names", names, "so that the model card's client code runs as it is")
     yield from common.address(resolution)
     yield from common.limits(resolution)
-    yield setting("dtype", "float32", FLOAT32, "docs/embedded-engine.md")
+    dtype, why = ("auto", BY_DEVICE) if resolution.hardware.cards else ("float32", FLOAT32)
+    yield setting("dtype", dtype, why, "docs/embedded-engine.md")
     yield from common.thinking(resolution)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dflash_deploy.errors import DFlashError, DownloadError
+from dflash_deploy.errors import DFlashError, DownloadError, EngineError
 from dflash_deploy.server.console import say
 from dflash_deploy.server.settings import Settings
 from dflash_deploy.server.text import HubText, Text
@@ -27,9 +27,11 @@ def load(settings: Settings) -> tuple[Text, Decoder]:
     _set_threads(settings.threads)
     from dflash_deploy.speculative import SpeculativeDecoder, load_draft, load_target
 
+    device, dtype = where(settings)
+    say(f"decoding on {device}")
     target = _loading(
         settings.model,
-        lambda: load_target(settings.model, revision=settings.revision, dtype=settings.dtype),
+        lambda: load_target(settings.model, revision=settings.revision, dtype=dtype, device=device),
     )
     draft = None
     if (name := settings.draft) is not None:
@@ -37,13 +39,30 @@ def load(settings: Settings) -> tuple[Text, Decoder]:
         say(f"loading draft {name}")
         draft = _loading(
             name,
-            lambda: load_draft(name, revision=settings.draft_revision, dtype=settings.dtype),
+            lambda: load_draft(name, revision=settings.draft_revision, dtype=dtype, device=device),
         )
     decoder = _loading(
         settings.draft or settings.model,
         lambda: SpeculativeDecoder(target, draft, block_size=settings.block_size),
     )
     return text, decoder
+
+
+def where(settings: Settings) -> tuple[str, str]:
+    """The device and the dtype. Raises EngineError for a GPU that torch does not see."""
+    import torch
+
+    seen = torch.cuda.is_available()
+    if settings.device == "cuda" and not seen:
+        raise EngineError(
+            f"--device cuda: this torch ({torch.__version__}) sees no GPU", hint="dflash doctor"
+        )
+    if settings.device == "cpu" or not seen:
+        # a block of bfloat16 rows costs a CPU as much as its rows one by one
+        return "cpu", "float32" if settings.dtype == "auto" else settings.dtype
+    # cuDNN's attention is planned anew for each length of a prompt
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return "cuda", "bfloat16" if settings.dtype == "auto" else settings.dtype
 
 
 def _check_folder(option: str, name: str) -> None:

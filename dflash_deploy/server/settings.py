@@ -12,6 +12,7 @@ from typing import Any
 from dflash_deploy.errors import UsageError
 
 API_KEY_VARIABLE = "DFLASH_API_KEY"
+DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("auto", "float32", "bfloat16")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -29,6 +30,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     api_key: str | None = field(default=None, repr=False)
+    device: str = "auto"
     dtype: str = "auto"
     threads: int | None = None
     max_model_len: int | None = None
@@ -64,7 +66,7 @@ def parse(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.env
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m dflash_deploy.server",
-        description="Serve a model, with or without its DFlash draft, on this machine's CPU.",
+        description="Serve a model, with or without its DFlash draft, on a GPU or the CPU.",
         allow_abbrev=False,
     )
     _add_models(parser)
@@ -90,7 +92,10 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     models.add_argument(
         "--block-size", type=_whole(2), metavar="N", help="default: the draft's own"
     )
-    models.add_argument("--dtype", choices=DTYPES)
+    models.add_argument("--device", choices=DEVICES, help="default: a GPU if torch sees one")
+    models.add_argument(
+        "--dtype", choices=DTYPES, help="default: bfloat16 on a GPU, float32 on a CPU"
+    )
     models.add_argument("--threads", type=_whole(1), metavar="N", help="default: torch decides")
 
 
