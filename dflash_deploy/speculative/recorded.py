@@ -39,8 +39,8 @@ class Recorder:
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP):
                 step()
+                self._restore(before)  # after each: a second one further on might leave its slot
         torch.cuda.current_stream(self._device).wait_stream(stream)
-        self._restore(before)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             step()
