@@ -56,6 +56,8 @@ class Work:
         greedy = msgspec.structs.replace(plan, sampled=0.0)
         held_out = self._answers(greedy, chat, prompts.held_out(asked, plan), answers.HELD_OUT)
         self._copies = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # the other GPUs' memory is not needed again
         if not self._draft.exists():
             self._train(chat, said, held_out)
         acceptance.measure(
