@@ -12,6 +12,7 @@ import msgspec
 
 from dflash_deploy.errors import DownloadError
 from dflash_deploy.hub.endpoint import check_endpoint, check_home
+from dflash_deploy.hub.listing import not_a_hub
 from dflash_deploy.hub.sources import Phase, WeightsSource
 from dflash_deploy.hub.trouble import ANSWER_TIMEOUT, disk_errors, offline, refused, unreachable
 
@@ -58,24 +59,67 @@ def _keep(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _fetched(repository: str, revision: str, file: str) -> Path:
+    """From the hub client's cache, else from the hub. Raises DownloadError."""
     check_endpoint()
     check_home()
+    wanted = WeightsSource(f"datasets/{repository}", file, revision)
+    found = _cached(repository, revision, file)
+    if found:
+        return found
+    if offline():
+        raise _elsewhere(unreachable(wanted, FileNotFoundError(file)))
+    try:
+        _greet(repository, revision, wanted)
+        return _downloaded(repository, revision, file, wanted)
+    except DownloadError as error:
+        raise _elsewhere(error) from error
+
+
+def _cached(repository: str, revision: str, file: str) -> Path | None:
+    """A commit does not change: what is here needs no asking."""
+    from huggingface_hub import try_to_load_from_cache
+
+    with disk_errors(None):
+        found = try_to_load_from_cache(repository, file, repo_type="dataset", revision=revision)
+    return Path(found) if isinstance(found, str) else None
+
+
+def _greet(repository: str, revision: str, wanted: WeightsSource) -> None:
+    """One question first: the client's download would ask five times, and say each time so."""
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    api = HfApi()
+    try:
+        api.dataset_info(repository, revision=revision, timeout=ANSWER_TIMEOUT)
+    except httpx.TransportError as error:
+        raise unreachable(wanted, error) from error
+    except HfHubHTTPError as error:
+        raise refused(wanted, error) from error
+    except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise not_a_hub(api.endpoint, f"{type(error).__name__}: {error}") from error
+
+
+def _downloaded(repository: str, revision: str, file: str, wanted: WeightsSource) -> Path:
     import httpx
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.utils import logging
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
-    wanted = WeightsSource(f"datasets/{repository}", file, revision)
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the error below says it
     try:
         with disk_errors(None):
             path = hf_hub_download(
                 repository, file, repo_type="dataset", revision=revision,
                 etag_timeout=ANSWER_TIMEOUT,
-                local_files_only=offline() or not _answers(repository, revision),
             )  # fmt: skip
     except (LocalEntryNotFoundError, httpx.TransportError) as error:
-        raise _elsewhere(unreachable(wanted, error)) from error
+        if isinstance(error.__cause__, HfHubHTTPError):
+            raise refused(wanted, error.__cause__) from error
+        raise unreachable(wanted, error) from error
     except EntryNotFoundError as error:
         raise DownloadError(
             f"{repository} has no {file} at {revision[:12]}",
@@ -86,24 +130,10 @@ def _fetched(repository: str, revision: str, file: str) -> Path:
     return Path(path)
 
 
-def _answers(repository: str, revision: str) -> bool:
-    """Whether the hub answers at all: the client's download would ask five times, and say so."""
-    import httpx
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
-
-    try:
-        HfApi().dataset_info(repository, revision=revision, timeout=ANSWER_TIMEOUT)
-    except httpx.TransportError:
-        return False
-    except HfHubHTTPError:
-        return True  # the download says which refusal it is
-    return True
-
-
 def _elsewhere(error: DownloadError) -> DownloadError:
     """Without a network there is still something to measure with."""
-    hint = f"{error.hint}; or --dataset mixed, which needs no network"
+    hint = error.hint or ""
+    hint += f"{' Else' if hint.endswith('?') else '; or'} --dataset mixed, which needs no network"
     return DownloadError(error.message, hint=hint, detail=error.detail)
 
 

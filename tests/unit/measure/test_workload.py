@@ -11,7 +11,7 @@ import pytest
 from dflash_deploy.errors import DownloadError, UsageError
 from dflash_deploy.measure import workload
 from dflash_deploy.measure.workload import OWN, hub_datasets, load_workload
-from tests.fakes.hub import Hub, Repo, serving
+from tests.fakes.hub import Fault, Hub, Repo, serving
 
 MATH = [{"problem": "What is $1+1$?", "solution": "...", "answer": "2", "subject": "Algebra"},
         {"problem": r"Find \frac{1}{2}+x.", "answer": r"\frac{1}{2}", "subject": "Algebra"}]  # fmt: skip
@@ -117,6 +117,43 @@ def test_a_hub_that_cannot_be_reached_is_one_line(
     with pytest.raises(DownloadError, match="cannot be reached") as caught:
         load_workload("math500", limit=1, seed=0)
     assert "\n" not in caught.value.message
+    assert caught.value.detail == "[Errno 111] Connection refused"  # not that a cache has no file
+
+
+LATER = "the same command again in a while; or --dataset mixed, which needs no network"
+LOGIN = (
+    "is HF_ENDPOINT right, and is there no login page in between? Else --dataset mixed,"
+    " which needs no network"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "hint"),
+    [
+        (Fault("/api/", "garbage"), "does not answer as a hub does", LOGIN),
+        (Fault("/api/", "status", 503), r"failed on datasets/HuggingFaceH4/MATH-500 \(503", LATER),
+        (Fault("/resolve/", "status", 503, times=9), r"the hub failed on .* \(503", LATER),
+    ],
+)  # fmt: skip
+def test_a_hub_in_trouble_is_told_in_our_words_alone(
+    hub: Hub, fault: Fault, said: str, hint: str,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the client's own five tries
+    hub.faults.append(fault)
+    with pytest.raises(DownloadError, match=said) as caught:
+        load_workload("math500", limit=1, seed=0)
+    assert (caught.value.exit_code, caught.value.hint) == (6, hint)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_hub_client_has_in_its_cache_needs_no_hub(hub: Hub, tmp_path: Path) -> None:
+    load_workload("math500", limit=1, seed=0)
+    (kept,) = (tmp_path / "cache").rglob("*.jsonl")
+    kept.unlink()
+    asked = len(hub.asked)
+    load_workload("math500", limit=1, seed=0)
+    assert len(hub.asked) == asked
 
 
 def test_a_file_that_came_damaged_and_a_mirror_of_something_else(hub: Hub) -> None:
