@@ -11,16 +11,19 @@ import typer
 from dflash_deploy.choose import intended_draft
 from dflash_deploy.cli import _output, _verify_table
 from dflash_deploy.cli._answer_bar import AnswerBar
-from dflash_deploy.cli._bench_servers import Field
+from dflash_deploy.cli._bench_servers import Field, Servers, Started
 from dflash_deploy.cli._bench_setup import TOKENS, Asked, course, engine_of
 from dflash_deploy.cli._benching import begun
 from dflash_deploy.cli._planning import request_for
 from dflash_deploy.cli._verify_servers import pair
 from dflash_deploy.errors import DFlashError, GateFailed, Interrupted, UsageError
+from dflash_deploy.launch import state
 from dflash_deploy.measure import paired
 from dflash_deploy.measure.bench import Course, Side
+from dflash_deploy.measure.kept import Kept, digest
 from dflash_deploy.measure.questions import questions
 from dflash_deploy.measure.record import expected_length, published_for
+from dflash_deploy.measure.report import Arm, Report
 from dflash_deploy.measure.sample import Counted
 from dflash_deploy.measure.told import Said
 from dflash_deploy.measure.verified import Failure, Reason, Verification
@@ -93,34 +96,50 @@ class _Run:
             concurrency=planned.loads[0].concurrency or 1, patience=planned.patience,
         )  # fmt: skip
         self.begun = begun(registry, wanted.asked, found, planned)
-        self.plain: dict[int, Said] = {}
+        self.kept = _kept(self.begun, self.inquiry, found)
+        self.plain: dict[int, Said] = self.kept.read() if self.kept else {}
         self.dflash: dict[int, Said] = {}
         self.counted: dict[str, Counted] = {}
         """By method; of a plain server only where it is one of its own."""
 
     def all(self) -> None:
         arms = sum(len(servers.arms) for servers in self.found.servers)
-        bar = AnswerBar(arms * len(self.inquiry.questions))
+        bar = AnswerBar(arms * len(self.inquiry.questions) - len(self.plain))
+        if self.plain and self.kept:
+            every = len(self.inquiry.questions)
+            _output.note(f"plain: {len(self.plain)} of {every} answered before: {self.kept.path}")
+        for servers in self.found.servers:
+            if any(self._left(arm) for arm in servers.arms):
+                self._asked(servers, bar)
 
+    def _asked(self, servers: Servers, bar: AnswerBar) -> None:
         def keep(side: Side, number: int, said: Said) -> None:
-            self._of(side)[number] = said
+            self._of(side.arm)[number] = said
+            if self.kept and side.arm.method == "plain":
+                self.kept.add(number, said)
             bar.now(side.arm.name)
             bar.one_more()
 
-        for servers in self.found.servers:
-            with servers.opened() as sides, bar.drawn("asking"):
-                counted = ask_all(sides, self.inquiry, keep)
-                for side in sides:
-                    if not side.extra:
-                        self.counted[side.arm.method] = counted[side.arm.name]
-                    told = f"{side.arm.name}: {len(self._of(side))} answers"
-                    bar.line(told, last=bar.answers == bar.requests)
+        def known(side: Side, number: int) -> bool:
+            return number in self._of(side.arm)
 
-    def _of(self, side: Side) -> dict[int, Said]:
-        return self.plain if side.arm.method == "plain" else self.dflash
+        with servers.opened() as sides, bar.drawn("asking"):
+            counted = ask_all(sides, self.inquiry, keep, known)
+            for side in sides:
+                if not side.extra:
+                    self.counted[side.arm.method] = counted[side.arm.name]
+                told = f"{side.arm.name}: {len(self._of(side.arm))} answers"
+                bar.line(told, last=bar.answers == bar.requests)
+
+    def _of(self, arm: Arm) -> dict[int, Said]:
+        return self.plain if arm.method == "plain" else self.dflash
+
+    def _left(self, arm: Arm) -> bool:
+        return len(self._of(arm)) < len(self.inquiry.questions)
 
     def told(self, stopped: DFlashError | None) -> None:
         """What was seen, and how it ended. Raises it where nothing was compared."""
+        self._settle(complete=stopped is None)
         found = self._found(complete=stopped is None)
         if stopped is not None and not found.compared:
             raise stopped
@@ -135,6 +154,18 @@ class _Run:
         if error is not None:
             _output.error(error, as_json=False)
             raise typer.Exit(error.exit_code)
+
+    def _settle(self, *, complete: bool) -> None:
+        """What plain decoding said is kept for the next time, until there is none."""
+        if self.kept and complete:
+            self.kept.forget()
+        elif self.kept and self.kept.trouble:
+            _output.warning(f"{self.kept.path} cannot be written: {self.kept.trouble}")
+        elif self.kept and self.plain:
+            _output.note(
+                f"what plain decoding answered is kept ({len(self.plain)} of"
+                f" {len(self.inquiry.questions)}): the same command goes on"
+            )
 
     def _found(self, *, complete: bool) -> Verification:
         seen = paired.pairs(self.inquiry.questions, self.plain, self.dflash)
@@ -158,6 +189,13 @@ class _Run:
         task = names[0] if len(names) == 1 else "average"
         published = published_for(entry, self.begun.draft)
         return expected_length(self.begun.engine, published, task, block)
+
+
+def _kept(before: Report, inquiry: Inquiry, found: Field) -> Kept | None:
+    """Of servers that this command starts; what runs at a URL may be another one next time."""
+    if not all(isinstance(servers, Started) for servers in found.servers):
+        return None
+    return Kept(state.root() / "verify" / f"{digest(before, inquiry.questions)}.jsonl")
 
 
 def failed(found: Verification, asked: Asked) -> GateFailed | None:

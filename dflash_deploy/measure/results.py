@@ -140,21 +140,24 @@ def differences(old: Report, new: Report) -> Iterator[str]:
 
 def started_alike(one: Arm, other: Arm) -> bool:
     """Whether figures of the one are the other's too; the port is of no concern to them."""
-    return (_portless(one.argv), one.synthetic_rates) == (
-        _portless(other.argv), other.synthetic_rates
+    return (portless(one.argv), one.synthetic_rates) == (
+        portless(other.argv), other.synthetic_rates
     )  # fmt: skip
 
 
-def _portless(argv: Sequence[str]) -> list[str]:
+def portless(argv: Sequence[str]) -> list[str]:
+    """The command without the port, wherever it says it."""
     return [word for before, word in pairwise(("", *argv)) if "--port" not in (before, word)]
 
 
-def _machines(old: Machine, new: Machine) -> Iterator[str]:
-    def seen(machine: Machine) -> list[object]:
-        cards = [(card.name, round(card.memory_gib)) for card in machine.hardware.cards]
-        return [machine.cpu, machine.cores, cards]
+def same_machine(machine: Machine) -> list[object]:
+    """What two machines have alike that are as good as one."""
+    cards = [(card.name, round(card.memory_gib)) for card in machine.hardware.cards]
+    return [machine.cpu, machine.cores, cards]
 
-    if seen(old) != seen(new):
+
+def _machines(old: Machine, new: Machine) -> Iterator[str]:
+    if same_machine(old) != same_machine(new):
         yield f"it is of another machine ({old.cpu}, {old.cores} cores)"
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Keep = Callable[[Side, int, Said], None]
 """Told of every answer: whose, to which question by its number, and what it is."""
+Known = Callable[[Side, int], bool]
+"""Whether this question was answered before, and is not to be asked again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +38,10 @@ class Inquiry:
     """Seconds an answer may take."""
 
 
-def ask_all(sides: Sequence[Side], inquiry: Inquiry, keep: Keep) -> dict[str, Counted]:
-    """Every question to servers that run side by side; what each counted meanwhile, by arm.
+def ask_all(
+    sides: Sequence[Side], inquiry: Inquiry, keep: Keep, known: Known = lambda _, __: False
+) -> dict[str, Counted]:
+    """What is left to servers that run side by side; what each counted meanwhile, by arm.
 
     Servers take turns after a few questions, so that whoever interrupts has pairs. Raises
     LaunchError or UsageError at the first question that is not answered.
@@ -47,7 +51,9 @@ def ask_all(sides: Sequence[Side], inquiry: Inquiry, keep: Keep) -> dict[str, Co
     few = inquiry.concurrency if len(sides) > 1 else max(len(inquiry.questions), 1)
     for numbers in _parts(range(len(inquiry.questions)), few):
         for asker in askers:
-            asyncio.run(asker.ask(numbers))
+            left = [number for number in numbers if not known(asker.side, number)]
+            if left:
+                asyncio.run(asker.ask(left))
     return {
         side.arm.name: counted_since(side.endpoint, before[side.arm.name]) for side in sides
     }  # fmt: skip

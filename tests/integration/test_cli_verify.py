@@ -262,6 +262,34 @@ def test_a_server_that_was_started_and_dies_is_told(verify):
     assert 'Traceback (most recent call last):\n  File "/' not in ended.err
 
 
+def test_what_plain_decoding_said_is_kept_where_the_draft_does_not_start(verify, tmp_path):
+    ended = verify(CRASH_BLOCK=8)
+    assert ended.code == 7
+    assert "plain decoding answered is kept (4 of 4): the same command goes on" in ended.err
+    again = verify()
+    assert again.code == 0, again.err
+    assert checks(again.out)["exact"] == "4 of 4 (100%)"
+    assert "plain: 4 of 4 answered before" in again.err
+    assert again.err.count(": starting the server") == 1
+    assert verify().err.count(": starting the server") == 2  # it was over, and nothing is kept
+
+
+def test_another_command_asks_for_itself(verify):
+    assert verify(CRASH_BLOCK=8).code == 7
+    assert verify("--seed", "1").err.count(": starting the server") == 2
+
+
+def test_a_server_that_died_half_way_is_asked_for_the_rest(verify, tmp_path):
+    ended = verify("--concurrency", "1", CRASH_ON=3)
+    assert (ended.code, ended.out) == (7, "")
+    said = re.search(r"is kept \((\d of 4)\)", ended.err)
+    assert said, ended.err
+    again = verify("--concurrency", "1")
+    assert again.code == 0, again.err
+    assert f"plain: {said[1]} answered before" in again.err
+    assert checks(again.out)["compared"] == "4 pairs of answers to chat"
+
+
 def test_one_that_dies_half_way_leaves_what_was_seen(serving, dflash):
     fast, slow = serving(CRASH_ON=9), serving()
     ended = dflash.run("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *LONG)
