@@ -13,7 +13,7 @@ import msgspec
 from packaging.version import Version
 
 from dflash_deploy.choose import intended_draft
-from dflash_deploy.cli import _output
+from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_servers import Field, Started, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
 from dflash_deploy.cli._benching import begun, kept, to_resume
@@ -38,7 +38,7 @@ from dflash_deploy.measure.tuning import (
 )
 from dflash_deploy.plan import Plan
 from dflash_deploy.reach import as_release, within
-from dflash_deploy.registry import Registry, load
+from dflash_deploy.registry import Registry, present
 from dflash_deploy.schedule import as_json
 from dflash_deploy.schema import Span
 from dflash_deploy.situation import flag_for
@@ -58,9 +58,9 @@ class Tuning:
 
 
 def tune(wanted: Tuning) -> None:
-    registry = load(wanted.asked.wanted.registry)
+    registry = _entry_file.below(wanted.asked.wanted.registry)
     blocks = _blocks(registry, wanted.asked)
-    asked = replace(wanted.asked, block_sizes=",".join(map(str, blocks)))
+    asked = replace(_of_what_is_there(wanted.asked), block_sizes=",".join(map(str, blocks)))
     steps = course(registry, asked, engine_of(registry, asked), 0, 1)
     if wanted.dry_run:
         _foretell(registry, wanted, asked, steps, blocks)
@@ -78,7 +78,16 @@ def tune(wanted: Tuning) -> None:
     race = Race(report, steps, path)
     choice = _raced(race, lambda: _choice(registry, wanted, asked, found, race), path)
     race.keep(msgspec.structs.replace(race.report, complete=True))
-    told(registry, wanted.show, asked, _plan(registry, asked, found), race, choice)
+    told(registry, wanted.show, wanted.asked, _plan(registry, asked, found), race, choice)
+
+
+def _of_what_is_there(asked: Asked) -> Asked:
+    """A folder that is made for the recipe has nothing to say about the servers."""
+    folder = asked.wanted.registry
+    if folder is None or present(folder):
+        return asked
+    _output.note(f"{folder} is no registry yet: the recipe is the first in it")
+    return replace(asked, wanted=replace(asked.wanted, registry=None))
 
 
 def _raced(race: Race, run: Callable[[], Choice | None], path: Path) -> Choice | None:

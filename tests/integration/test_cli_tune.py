@@ -108,6 +108,24 @@ def test_what_is_printed_is_not_written(tune, tmp_path):
     assert written(tmp_path) == []
 
 
+def test_a_registry_that_is_not_there_yet_is_made_for_the_recipe(tune, card, tmp_path):
+    folder = tmp_path / "mine" / "registry"
+    ended = tune("--registry", str(folder), "--no-schedule")
+    assert ended.code == 0, ended.err
+    assert written(tmp_path) == []
+    (file,) = folder.rglob("*.yaml")
+    assert str(file) in ended.out
+    assert f"--registry {folder}" in ended.err
+    assert card.run("registry", "check", "--registry", str(folder)).code == 0
+
+
+def test_a_registry_that_is_a_file_is_said_before_anything_starts(tune, tmp_path):
+    (tmp_path / "mine").touch()
+    ended = tune("--registry", str(tmp_path / "mine"))
+    assert (ended.code, "starting the server" in ended.err) == (3, False)
+    assert "it is a file, and a registry is a folder" in ended.err
+
+
 def test_a_block_that_loses_under_load_is_for_low_load(tune, tmp_path):
     ended = tune("--block-sizes", "8", "--repeats", "1", env={"FAKE_ENGINE_VERSION": "0.30.0"})
     assert ended.code == 0, ended.err
