@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dflash_deploy.cli import _output
 from dflash_deploy.measure.gains import acceptance, by_position
@@ -34,9 +34,22 @@ def show_table(table: Table, *, remark: str = "") -> None:
     columns = [
         _output.Column(name, right=name not in LEFT, extra=name in EXTRA) for name in table.header
     ]
-    _output.table(columns, table.rows)
+    below = "; ".join(_below(table, _output.table(columns, table.rows)))
+    if below:
+        _output.paragraph(below, style="dim")
+
+
+def _below(table: Table, shown: Sequence[str]) -> Iterator[str]:
+    """What the columns mean that there was room for, and which others there are."""
+    for names, meaning in table.legend:
+        here = [name for name in names if name in shown]
+        if here:
+            yield f"{', '.join(here)}: {meaning}"
     if table.note:
-        _output.paragraph(table.note, style="dim")
+        yield table.note
+    left_out = [name for name in table.header if name not in shown]
+    if left_out:
+        yield f"no room for {', '.join(left_out)}"
 
 
 def _places(report: Report) -> None:

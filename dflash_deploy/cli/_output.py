@@ -205,10 +205,10 @@ def _tame(said: str) -> str:
 
 def table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], *, dim: Collection[int] = ()
-) -> None:
+) -> list[str]:
     """Aligned columns. On a terminal too narrow for them, a few lines for each row.
 
-    `dim`: numbers of rows that matter less.
+    `dim`: numbers of rows that matter less. Returns the titles that there was room for.
     """
     columns, rows, widths = _fitting(columns, rows)
     if not on_screen() or _total(widths) <= _columns():
@@ -217,6 +217,7 @@ def table(
         _rich_table(columns, rows)
     else:
         _records(columns, rows)
+    return [column.title for column in columns]
 
 
 def _fitting(

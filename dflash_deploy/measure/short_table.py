@@ -21,10 +21,12 @@ from dflash_deploy.schema import Evidence
 
 HEADER = ("LOAD", "ARM", "TOK/S", "±", "GAIN", "RECORD", "TTFT", "TPOT", "E2E", "P99", "ACCEPT",
           "STEP", "FAILED")  # fmt: skip
-NOTE = (
-    "GAIN: over plain decoding; TTFT, TPOT: milliseconds to the first token, for each after; E2E,"
-    " P99: seconds for an answer; medians of the middle repeat"
+LEGEND = (
+    (("GAIN",), "over plain decoding"),
+    (("TTFT", "TPOT"), "milliseconds to the first token, for each after"),
+    (("E2E", "P99"), "seconds for an answer"),
 )
+NOTE = "medians of the middle repeat"
 
 
 def short_tables(report: Report, published: Sequence[Evidence]) -> list[Table]:
@@ -54,7 +56,7 @@ def _table(report: Report, workload: str, published: Sequence[Evidence]) -> Tabl
     told = [each.label for arm, each in known.items()
             if any((arm, load) in at for load, _ in each.points)]  # fmt: skip
     sources = "".join(f"; RECORD: {text}" for text in dict.fromkeys(told))
-    return _without_empty(Table(workload, HEADER, rows, NOTE + sources))
+    return _without_empty(Table(workload, HEADER, rows, NOTE + sources, LEGEND))
 
 
 def _row(cell: Cell, gain: Gain | None, theirs: Curve | None) -> tuple[str, ...]:
@@ -89,5 +91,5 @@ def _without_empty(table: Table) -> Table:
     kept = [i for i in range(len(table.header)) if any(row[i] for row in table.rows)]
     return Table(
         table.title, tuple(table.header[i] for i in kept),
-        tuple(tuple(row[i] for i in kept) for row in table.rows), table.note,
+        tuple(tuple(row[i] for i in kept) for row in table.rows), table.note, table.legend,
     )  # fmt: skip

@@ -30,6 +30,8 @@ class Table(msgspec.Struct, frozen=True):
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    legend: tuple[tuple[tuple[str, ...], str], ...] = ()
+    """What columns mean, for those that are shown."""
 
 
 def tables(report: Report, published: Sequence[Evidence]) -> list[Table]:

@@ -54,6 +54,16 @@ def test_it_fits_80_columns_on_a_terminal(capsys, monkeypatch, failed):
     assert "P99" not in lines[2]
     assert max(map(len, lines)) <= 80
     assert ("FAILED" in lines[2]) == bool(failed)
+    below = " ".join(lines[15:]).partition("dflash-16, accepted")[0]
+    assert "E2E" not in below.partition("no room for ")[0]
+    assert "no room for E2E, P99, STEP" in below
+
+
+def test_columns_are_told_that_are_there(capsys):
+    assert "E2E, P99: seconds for an answer" in " ".join(shown(report(), capsys))
+    alone = " ".join(shown(report({"dflash-16": {1: (400, 404)}}), capsys))
+    assert "GAIN" not in alone
+    assert "TTFT, TPOT: milliseconds" in alone
 
 
 def test_made_up_acceptance_is_said_first_and_disobedience_last(capsys):
