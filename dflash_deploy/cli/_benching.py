@@ -31,6 +31,7 @@ from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.resuming import going_on, resumed
 from dflash_deploy.measure.team import Team, ranks, team
 from dflash_deploy.plan import without_password
 from dflash_deploy.registry import Registry, load
@@ -85,7 +86,7 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     found = takes_part(registry, asked, planned)
     report = begun(registry, asked, found, planned)
     if taken_up and asked.resume:
-        report = results.resumed(taken_up, report, asked.resume)
+        report = resumed(taken_up, report, asked.resume)
     run = Runner(report, found, planned, path if members.rank == 0 else None, members)
     try:
         report = run.all()
@@ -236,10 +237,4 @@ def kept(runs: int, path: Path) -> str:
 
 
 def to_resume(path: Path) -> str:
-    """The same command, going on with what is there; what follows `--` stays last."""
-    given = sys.argv[1:]
-    words = given[: given.index("--")] if "--" in given else given
-    kept = [word for word, before in zip(words, ["", *words], strict=False)
-            if not word.startswith("--resume") and before != "--resume"]  # fmt: skip
-    kept += ["--resume", str(path), *given[len(words) :]]
-    return without_password(shlex.join(["dflash", *kept]))
+    return without_password(going_on(["dflash", *sys.argv[1:]], path))

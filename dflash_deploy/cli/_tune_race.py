@@ -14,6 +14,7 @@ from dflash_deploy.errors import DFlashError
 from dflash_deploy.measure import results
 from dflash_deploy.measure.bench import Course, Side, measure
 from dflash_deploy.measure.report import Arm, Report
+from dflash_deploy.measure.resuming import started_alike
 from dflash_deploy.measure.tuning import Point, losing, measured, outrun
 
 
@@ -100,7 +101,7 @@ class Race:
 def with_last_arm(report: Report, arm: Arm) -> Report:
     """The report with one arm more; cells of another setting under its name are no use to it."""
     old = next((each for each in report.arms if each.name == arm.name), None)
-    if old is not None and results.started_alike(old, arm):
+    if old is not None and started_alike(old, arm):
         return report
     return msgspec.structs.replace(
         report,

@@ -25,6 +25,7 @@ from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation, dflash_arm
 from dflash_deploy.measure.bench import Course, check_enough
 from dflash_deploy.measure.open_files import make_room
+from dflash_deploy.measure.resuming import resumed
 from dflash_deploy.measure.tune_cost import cost
 from dflash_deploy.measure.tuning import (
     Choice,
@@ -74,7 +75,7 @@ def tune(wanted: Tuning) -> None:
     found = to_start(registry, asked, steps.loads)
     report = begun(registry, asked, found, steps)
     if taken_up and asked.resume:
-        report = results.resumed(taken_up, report, asked.resume)
+        report = resumed(taken_up, report, asked.resume)
     race = Race(report, steps, path)
     choice = _raced(race, lambda: _choice(registry, wanted, asked, found, race), path)
     race.keep(msgspec.structs.replace(race.report, complete=True))

@@ -14,7 +14,7 @@ import msgspec
 from dflash_deploy.errors import GateFailed
 from dflash_deploy.measure.gains import Rate, acceptance, rate, ratio
 from dflash_deploy.measure.report import Arm, Cell, Load, Machine, Report, Workload
-from dflash_deploy.measure.results import started_alike
+from dflash_deploy.measure.resuming import started_alike
 from dflash_deploy.measure.tables import NONE, Table, label
 
 State = Literal["slower", "faster", "same"]

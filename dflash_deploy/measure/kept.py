@@ -19,7 +19,7 @@ import msgspec
 from dflash_deploy.errors import unread
 from dflash_deploy.measure.questions import Question
 from dflash_deploy.measure.report import Report
-from dflash_deploy.measure.results import portless, same_machine
+from dflash_deploy.measure.resuming import portless, same_machine
 from dflash_deploy.measure.told import Said
 
 FORM = 1

@@ -1,17 +1,15 @@
-"""A report as it grows: a run added, kept in its file at once, and taken up again."""
+"""A report as it grows: a run added, kept in its file at once, and read again."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from dflash_deploy.errors import UsageError, unread
-from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Machine, Report, Run
+from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Report, Run
 from dflash_deploy.measure.turns import Turn
 
 LARGEST = 256 << 20
@@ -99,66 +97,6 @@ def read(path: Path) -> Report:
             hint="pip install --upgrade dflash-deploy",
         )
     return report
-
-
-def resumed(old: Report, new: Report, path: Path) -> Report:
-    """`new` with what `old` has of its cells. Raises UsageError where they are not of one kind."""
-    wrong = list(differences(old, new))
-    if wrong:
-        raise UsageError(
-            f"{path} is of another benchmark: {wrong[0]}",
-            detail="\n".join(wrong[1:]) or None,
-            hint="the options it was begun with, or a new file without --resume",
-        )
-    known = {arm.name: arm for arm in old.arms}
-    arms = (*(known.pop(arm.name, arm) for arm in new.arms), *known.values())
-    return msgspec.structs.replace(new, date=old.date, arms=arms, cells=old.cells)
-
-
-def differences(old: Report, new: Report) -> Iterator[str]:
-    """Why figures of the one cannot stand beside those of the other."""
-    for what in ("model", "draft", "engine", "version", "seed", "temperature", "ranks"):
-        was, now = getattr(old, what), getattr(new, what)
-        if was != now:
-            yield f"its {what} is {was}, not {now}"
-    if old.weights and old.weights != new.weights:
-        yield f"its weights are {old.weights}, not {new.weights}"
-    yield from _machines(old.machine, new.machine)
-    before = {workload.name: workload for workload in old.workloads}
-    for workload in new.workloads:
-        was = before.get(workload.name)
-        if was and was.sha256 != workload.sha256:
-            yield f"its prompts of {workload.name} are others"
-        elif was and (was.max_tokens, was.thinking) != (workload.max_tokens, workload.thinking):
-            yield f"its answers to {workload.name} had another length or thinking mode"
-    arms = {arm.name: arm for arm in old.arms}
-    for arm in new.arms:
-        had = arms.get(arm.name)
-        if had and not started_alike(had, arm):
-            yield f"its {arm.name} was started otherwise"
-
-
-def started_alike(one: Arm, other: Arm) -> bool:
-    """Whether figures of the one are the other's too; the port is of no concern to them."""
-    return (portless(one.argv), one.synthetic_rates) == (
-        portless(other.argv), other.synthetic_rates
-    )  # fmt: skip
-
-
-def portless(argv: Sequence[str]) -> list[str]:
-    """The command without the port, wherever it says it."""
-    return [word for before, word in pairwise(("", *argv)) if "--port" not in (before, word)]
-
-
-def same_machine(machine: Machine) -> list[object]:
-    """What two machines have alike that are as good as one."""
-    cards = [(card.name, round(card.memory_gib)) for card in machine.hardware.cards]
-    return [machine.cpu, machine.cores, cards]
-
-
-def _machines(old: Machine, new: Machine) -> Iterator[str]:
-    if same_machine(old) != same_machine(new):
-        yield f"it is of another machine ({old.cpu}, {old.cores} cores)"
 
 
 def check_writable(path: Path) -> None:

@@ -9,7 +9,7 @@ from dflash_deploy.errors import UsageError
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.measure.machine import this_machine
 from dflash_deploy.measure.report import Arm, Load, Machine, Report, Run, Workload
-from dflash_deploy.measure.results import check_writable, read, resumed, save, with_arm, with_run
+from dflash_deploy.measure.results import check_writable, read, save, with_arm, with_run
 from dflash_deploy.measure.turns import Turn
 
 RUN = Run(seconds=1, requests=1, failed=0, prompt_tokens=1, output_tokens=5)
@@ -44,49 +44,6 @@ def test_a_file_is_read_as_it_was_written_and_no_half_of_it_is_left(tmp_path):
     assert read(path) == REPORT
     assert [each.name for each in tmp_path.iterdir()] == ["bench.json"]
     assert path.stat().st_mode & 0o077 == 0o044
-
-
-def test_resuming_keeps_the_cells_and_the_date(tmp_path):
-    old = change(with_run(REPORT, TURN, RUN), date="2025-01-01T00:00:00Z")
-    dflash = Arm(name="dflash-16", method="dflash")
-    new = resumed(old, change(REPORT, arms=(PLAIN, dflash)), tmp_path)
-    assert (new.cells, new.date) == (old.cells, old.date)
-    assert [arm.name for arm in new.arms] == ["plain", "dflash-16"]
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"model": "other"}, "its model"),
-        ({"seed": 1}, "its seed"),
-        ({"version": "0.26.0"}, "its version"),
-        ({"machine": change(MACHINE, cpu="another")}, "another machine"),
-        ({"machine": change(MACHINE, hardware=Hardware())}, "another machine"),
-        ({"workloads": (change(W, sha256="x"),)}, "its prompts of math"),
-        ({"workloads": (change(W, max_tokens=9),)}, "another length"),
-        ({"arms": (change(PLAIN, argv=("vllm",)),)}, "started otherwise"),
-    ],
-)
-def test_what_is_not_of_one_kind_is_not_mixed(tmp_path, values, said):
-    with pytest.raises(UsageError, match=said):
-        resumed(REPORT, change(REPORT, **values), tmp_path / "bench.json")
-
-
-def test_another_port_is_the_same_benchmark(tmp_path):
-    def on(port: str, *words: str):
-        arm = change(PLAIN, argv=("vllm", "serve", "m", "--port", port, *words))
-        return change(REPORT, arms=(arm,))
-
-    assert resumed(on("8000"), on("8001"), tmp_path / "bench.json")
-    with pytest.raises(UsageError, match="started otherwise"):
-        resumed(on("8000"), on("8000", "--seed", "8001"), tmp_path / "bench.json")
-
-
-def test_other_weights_are_another_benchmark(tmp_path):
-    ran = change(REPORT, weights="q4_1")
-    with pytest.raises(UsageError, match="its weights are q4_1, not bf16"):
-        resumed(ran, change(REPORT, weights="bf16"), tmp_path / "bench.json")
-    assert resumed(REPORT, ran, tmp_path / "bench.json").weights == "q4_1"
 
 
 def test_an_arm_learns_how_long_it_took_to_start():
