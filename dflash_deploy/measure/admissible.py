@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import ceil
 from urllib.parse import urlsplit
 
 from packaging.version import InvalidVersion, Version
@@ -12,11 +14,19 @@ from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.measure.connection import LOCAL
 from dflash_deploy.measure.gains import acceptance, rate
 from dflash_deploy.measure.report import Arm, Cell, Report
+from dflash_deploy.measure.resuming import anew
 from dflash_deploy.registry import Entry
 from dflash_deploy.schema import SYNTHETIC
 
 ELSEWHERE = "a server that ran already, its command unknown"
 DUMMY = "dummy weights"
+FEW = 500
+"""Tokens of a cell. Cycles bring one token or a whole block: a hundred of them know their mean to a
+few tenths, a dozen do not know it; and a speed over a second or two is that of its moment."""
+
+
+class TooFew(UsageError):
+    """All that was measured is figures of a moment."""
 
 
 def check(report: Report, entry: Entry, arms: Sequence[Arm]) -> None:
@@ -75,11 +85,24 @@ def usable(report: Report, arms: Sequence[Arm]) -> tuple[list[Cell], list[str]]:
         else:
             kept.append(cell)
     if not kept:
-        raise UsageError(
-            "the report has no figure that could be evidence",
-            hint="dflash bench -h", detail="\n".join(notes) or None,
-        )  # fmt: skip
+        raise _nothing(report, "\n".join(notes) or None)
     return kept, notes
+
+
+def _nothing(report: Report, detail: str | None) -> UsageError:
+    """Where more tokens would help, the hint is the same benchmark with as many."""
+    message = "the report has no figure that could be evidence"
+    short = [cell for cell in report.cells if 0 < _answered(cell) < FEW]
+    if not short:
+        return UsageError(message, hint="dflash bench -h", detail=detail)
+    least = min(short, key=_answered)
+    asked = max(run.requests for run in least.runs)
+    more = anew(shlex.split(report.command), ceil(asked * FEW / _answered(least)))
+    return TooFew(message, hint=more, detail=detail)
+
+
+def _answered(cell: Cell) -> int:
+    return sum(run.output_tokens for run in cell.runs)
 
 
 def _other_methods(report: Report) -> Iterator[str]:
@@ -91,6 +114,8 @@ def _other_methods(report: Report) -> Iterator[str]:
 def _unusable(arm: Arm, cell: Cell) -> str | None:
     if rate(cell) is None:
         return "nothing ran, or too many requests failed"
+    if (tokens := _answered(cell)) < FEW:
+        return f"{tokens} tokens were answered, and a figure of fewer than {FEW} is chance"
     if cell.load.rate and arm.synthetic_length is not None:
         return "arrivals bound its speed, and its acceptance was made up: nothing is left to keep"
     if arm.synthetic_length is None and _dummy(arm):

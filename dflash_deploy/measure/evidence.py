@@ -28,10 +28,6 @@ OWN: Task = "self-written"
 """How the registry calls prompts that are nobody else's."""
 
 
-FEW = 500
-"""Tokens answered in a cell; the embedded engine's own default is six times as many."""
-
-
 class MadeEvidence(msgspec.Struct, frozen=True):
     model: Model
     """The overlay."""
@@ -48,7 +44,7 @@ def evidence_of(report: Report, entry: Entry, weights: str | None = None) -> Mad
     draft, notes = draft_of(report, entry)
     named, taken = _weights(entry, weights or report.weights)
     cells, left_out = usable(report, arms)
-    notes += [*taken, *left_out, *_few(cells)]
+    notes += [*taken, *left_out]
     modes = {workload.name: workload.thinking for workload in report.workloads}
     ordered = sorted(cells, key=lambda cell: modes[cell.workload] or "")
     made = [
@@ -60,15 +56,6 @@ def evidence_of(report: Report, entry: Entry, weights: str | None = None) -> Mad
     owner, _, name = entry.id.partition("/")
     file = f"models/{owner}/{name}-bench-{digest(report)[:8]}.yaml"
     return MadeEvidence(Model(extends=entry.id, evidence=made), file, tuple(notes))
-
-
-def _few(cells: Sequence[Cell]) -> Iterator[str]:
-    answered = min((sum(run.output_tokens for run in cell.runs) for cell in cells), default=FEW)
-    if answered < FEW:
-        yield (
-            f"only {answered} tokens were answered in one cell: its figures may be chance, and"
-            " stand on record from now on"
-        )
 
 
 def digest(report: Report) -> str:
@@ -102,7 +89,7 @@ def _evidence(
         build=build,
         draft=draft,
         weights=weights,
-        gpu=_gpu(report),
+        gpu=card_of(report),
         date=report.date[:10],
         block_size=next(iter(sizes)) if len(sizes) == 1 else None,
         thinking=mode,
@@ -144,7 +131,7 @@ def _task(workload: str) -> Task:
     return next((task for task in get_args(Task) if task == workload), OWN)
 
 
-def _gpu(report: Report) -> str:
+def card_of(report: Report) -> str:
     """The card, as the registry calls it. Raises UsageError where the report does not say."""
     machine = report.machine
     names = {card.name for card in machine.hardware.cards}

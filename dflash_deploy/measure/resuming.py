@@ -42,10 +42,13 @@ def going_on(command: Sequence[str], path: Path) -> str:
     return shlex.join([*_without(own, "--resume"), "--resume", str(path), *engines])
 
 
-def anew(command: Sequence[str]) -> str:
-    """The same command with a file of its own."""
+def anew(command: Sequence[str], requests: int | None = None) -> str:
+    """The same command with a file of its own; with so many requests a run, where that is said."""
     own, engines = _parted(command)
-    return shlex.join([*_without(own, "--resume", "--output", "-o"), *engines])
+    own = _without(own, "--resume", "--output", "-o")
+    if requests is not None:
+        own = [*_without(own, "--num-prompts", "--max-samples"), "--num-prompts", str(requests)]
+    return shlex.join([*own, *engines])
 
 
 def _parted(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

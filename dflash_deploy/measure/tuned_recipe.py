@@ -7,7 +7,8 @@ import re
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from dflash_deploy.measure.evidence import MadeEvidence, evidence_of
+from dflash_deploy.measure.admissible import FEW, TooFew
+from dflash_deploy.measure.evidence import MadeEvidence, card_of, evidence_of
 from dflash_deploy.measure.report import Report
 from dflash_deploy.measure.tuning import Choice
 from dflash_deploy.registry import Entry
@@ -20,16 +21,22 @@ def overlay(
 ) -> MadeEvidence:
     """The recipe in front of the one it was measured with, and the evidence for it.
 
-    Raises UsageError where the report cannot be evidence: it does not know its card, say.
+    Without evidence where too few tokens were answered: then nothing verifies it. Raises UsageError
+    where the report cannot be evidence for another reason: it does not know its card, say.
     """
-    found = evidence_of(report, entry, weights)
-    made = recipe(report, base, choice, dtype)
+    card_of(report)
+    made = alone(report, entry, base, choice, dtype)
     owner, _, name = entry.id.partition("/")
+    # the newest is read last, and stands in front
+    file = f"models/{owner}/{name}-tune-{_stamp(report)}.yaml"
+    try:
+        found = evidence_of(report, entry, weights)
+    except TooFew:
+        return MadeEvidence(made, file, (
+            f"nothing verifies this recipe: fewer than {FEW} tokens were answered in each cell",
+        ))  # fmt: skip
     return MadeEvidence(
-        msgspec.structs.replace(found.model, recipes=[made]),
-        # the newest is read last, and stands in front
-        f"models/{owner}/{name}-tune-{_stamp(report)}.yaml",
-        found.notes,
+        msgspec.structs.replace(made, evidence=found.model.evidence), file, found.notes
     )
 
 

@@ -61,7 +61,7 @@ def speculation(dflash: Any, *options: str) -> dict[str, Any]:
 
 def test_a_schedule_is_found_confirmed_written_and_planned(tune, card, tmp_path):
     pids = tmp_path / "pids"
-    ended = tune(env={"FAKE_ENGINE_PIDS": str(pids)})
+    ended = tune("--max-tokens", "64", env={"FAKE_ENGINE_PIDS": str(pids)})
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
     assert lines[0].split("  ")[0] == "LOAD"
@@ -163,7 +163,8 @@ def test_a_block_that_loses_everywhere_gets_no_repeats(tune, tmp_path):
 
 
 def test_made_up_acceptance_is_engine_cost_in_every_word(tune, card, tmp_path):
-    ended = tune("--synthetic-acceptance", "published", "--load-format", "dummy")
+    words = ("--synthetic-acceptance", "published", "--load-format", "dummy")
+    ended = tune(*words, "--max-tokens", "64")
     assert ended.code == 0, ended.err
     assert ended.out.startswith("SYNTHETIC")
     assert "SYNTHETIC, engine cost only: " in ended.out
@@ -172,6 +173,14 @@ def test_made_up_acceptance_is_engine_cost_in_every_word(tune, card, tmp_path):
     assert made["evidence"][0]["build"].startswith("synthetic acceptance")
     assert all("acceptance_length" not in row for row in made["evidence"][0]["results"])
     assert '"synthetic_acceptance_rates"' in " ".join(report(tmp_path)["arms"][-1]["argv"])
+
+
+def test_what_a_handful_of_tokens_chose_is_verified_by_nothing(tune, tmp_path):
+    ended = tune("--no-schedule", "--repeats", "1")
+    assert ended.code == 0, ended.err
+    made = yaml.safe_load(written(tmp_path)[0].read_text())
+    assert (len(made["recipes"]), "evidence" in made) == (1, False)
+    assert "nothing verifies this recipe: fewer than 500 tokens were answered" in ended.err
 
 
 def test_without_a_card_the_recipe_is_printed(dflash, port, tmp_path):

@@ -9,7 +9,7 @@ from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.measure.evidence import evidence_of
 from dflash_deploy.measure.far_below import far_below
 from dflash_deploy.measure.record import published_for
-from dflash_deploy.measure.report import Load, Report
+from dflash_deploy.measure.report import Cell, Load, Report
 from dflash_deploy.registry import Entry, load
 from dflash_deploy.schema import Evidence
 from dflash_deploy.status import status
@@ -233,16 +233,27 @@ def test_on_a_cpu_the_cpu_is_named() -> None:
     assert evidence.how.startswith("dflash bench 0.1.0 on a CPU; ")
 
 
-def test_a_handful_of_tokens_is_said_to_be_one(entry: Entry) -> None:
+def _answering(tokens: int, cell: Cell) -> Cell:
+    runs = (msgspec.structs.replace(cell.runs[0], output_tokens=tokens, requests=4),)
+    return msgspec.structs.replace(cell, runs=runs)
+
+
+def test_a_cell_of_a_handful_of_tokens_is_left_out(entry: Entry) -> None:
+    drafted = [cell for cell in report().cells if cell.arm != "plain"]
+    made = evidence_of(altered(cells=(_answering(499, drafted[0]), *drafted[1:])), entry)
+    (note,) = [note for note in made.notes if "chance" in note]
+    assert note.startswith("left out: dflash-16, mixed at c=1: 499 tokens were answered")
+    (evidence,) = made.model.evidence
+    assert len(evidence.results) == len(drafted) - 1
+
+
+def test_of_a_handful_of_tokens_alone_nothing_is_taken_and_what_suffices_is_the_hint(
+    entry: Entry,
+) -> None:
     few = altered(
-        cells=tuple(
-            msgspec.structs.replace(
-                cell,
-                runs=tuple(msgspec.structs.replace(run, output_tokens=16) for run in cell.runs[:1]),
-            )
-            for cell in report().cells
-        )
+        cells=tuple(_answering(96, cell) for cell in report().cells),
+        command="dflash bench qwen3-8b --num-prompts 4 --output a.json -- --swap-space 1",
     )
-    (note,) = [note for note in evidence_of(few, entry).notes if "chance" in note]
-    assert note.startswith("only 16 tokens were answered ")
-    assert not any("chance" in note for note in evidence_of(report(), entry).notes)
+    with pytest.raises(UsageError, match="no figure that could be evidence") as caught:
+        evidence_of(few, entry)
+    assert caught.value.hint == "dflash bench qwen3-8b --num-prompts 21 -- --swap-space 1"
