@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+import typer
 
 from dflash_deploy import hardware
 from dflash_deploy.cli import _bench_table, _output
@@ -26,6 +27,7 @@ from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation
 from dflash_deploy.measure.bench import Course, check_enough, measure
 from dflash_deploy.measure.connection import LOCAL
+from dflash_deploy.measure.gains import rate
 from dflash_deploy.measure.machine import this_machine
 from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.pays import verdict
@@ -109,6 +111,22 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     _output.note(f"the whole report: {path}")
     if members.rank == 0:
         _retold(report, registry, asked, earlier)
+    _check_answered(report, asked)
+
+
+def _check_answered(report: Report, asked: Asked) -> None:
+    """Servers that refuse most of what they are asked are in trouble, whatever else is told."""
+    if any(rate(cell) for cell in report.cells):
+        return
+    why = next((said for cell in report.cells for run in cell.runs for said in run.errors), None)
+    started = f"dflash serve {shlex.quote(asked.wanted.model)} --engine {report.engine}"
+    error = LaunchError(
+        "in no cell were enough requests answered to count its speed",
+        hint=f"curl {without_password(asked.url)}/v1/models" if asked.url else started,
+        detail=why,
+    )
+    _output.error(error, as_json=False)  # the report was told before it
+    raise typer.Exit(error.exit_code)
 
 
 def _retold(report: Report, registry: Registry, asked: Asked, earlier: Report | None) -> None:

@@ -80,9 +80,13 @@ def told_cost(
         f" each at {', '.join(map(str, steps.loads))}"
     )
     _output.paragraph(
-        f"{found.fewest} to {found.starts} starts of the engine, at most {found.runs} runs, about"
-        f" {low} to {high} minutes"
+        f"{_span(found.fewest, found.starts)} start{'s' if found.starts > 1 else ''} of the engine,"
+        f" at most {found.runs} runs, about {_span(low, high)} minutes"
     )
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low} to {high}" if low < high else str(high)
 
 
 def _table(report: Report) -> None:

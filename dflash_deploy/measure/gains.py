@@ -81,7 +81,10 @@ def failed_share(cell: Cell) -> float:
 
 
 def gains(report: Report) -> list[Gain]:
-    """Of every arm but the plain one: by workload and arm in the report's order, then by load."""
+    """Of every arm but the plain one: by workload and arm in the report's order, then by load.
+
+    Of closed loops alone: where requests arrive, they decide how many tokens come out.
+    """
     arms = {arm.name: arm for arm in report.arms}
     plain = {
         (cell.workload, str(cell.load)): found
@@ -92,6 +95,7 @@ def gains(report: Report) -> list[Gain]:
         _gain(arms[cell.arm], cell, own, plain[cell.workload, str(cell.load)])
         for cell in report.cells
         if arms[cell.arm].method != "plain"
+        and cell.load.rate is None
         and (own := rate(cell)) is not None
         and (cell.workload, str(cell.load)) in plain
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from dflash_deploy.measure.arriving import on_arrival
 from dflash_deploy.measure.far_below import far_below
 from dflash_deploy.measure.gains import (
     Gain,
@@ -64,7 +65,8 @@ def _unfinished(report: Report) -> Iterator[str]:
 
 def _paying(report: Report) -> Iterator[str]:
     found = [gain for gain in gains(report) if gain.arm.method == "dflash"]
-    if not found:
+    arriving = tuple(on_arrival(report))
+    if not found and not arriving:
         yield _nothing_to_say(report)
         return
     several = len(report.workloads) > 1
@@ -72,6 +74,7 @@ def _paying(report: Report) -> Iterator[str]:
     for workload, of_workload in groupby(found, key=lambda gain: gain.workload):
         label = f"{workload}: " if several else ""
         yield from _pays(label + made_up, best_by_load(of_workload))
+    yield from arriving
 
 
 def _nothing_to_say(report: Report) -> str:

@@ -21,6 +21,7 @@ LEFT, RIGHT, TOP, BOTTOM = 72, 468, 14, 250
 COLOURS = 6
 """Classes that the template knows, an arm's the same in every figure; marks and dashes tell series
 apart without them."""
+IN_FLIGHT = "requests in flight"
 Scale = Callable[[float], float]
 
 
@@ -85,14 +86,7 @@ def _speedup(report: Report, workload: str, published: Sequence[Evidence]) -> Fi
         each for block in dict.fromkeys(arm.block_size for arm in arms if arm.method == "dflash")
         if (each := curve(report, published, workload, block)) is not None
     ]  # fmt: skip
-    closed = all(gain.load.rate is None for gain in found)
-    known = known if closed else []
-    # a rate of arrival and requests in flight are no common axis: of a mixture each load is a step
-    steps = {str(load): number for number, load in enumerate(loads(report.cells))}
-    at = {
-        str(gain.load): log2(gain.load.concurrency or 1) if closed else steps[str(gain.load)]
-        for gain in found
-    }
+    at = {str(gain.load): log2(gain.load.concurrency or 1) for gain in found}
     outer = [log2(x) for each in known for x, _ in each.points]
     x = _scale([*at.values(), *outer], LEFT + 12, RIGHT - 12)
     highest = max(
@@ -119,7 +113,7 @@ def _speedup(report: Report, workload: str, published: Sequence[Evidence]) -> Fi
     return Figure(
         f"Speedup: {workload}",
         "Speedup over plain decoding by requests in flight; the numbers are in the table below.",
-        _loads_title(report), tuple(ticks.values()), y_ticks,
+        IN_FLIGHT, tuple(ticks.values()), y_ticks,
         (*own, *theirs) if own else (), y(1),
     )  # fmt: skip
 
@@ -201,7 +195,7 @@ def _times(
 
 def _loads_title(report: Report) -> str:
     open_loops = [cell.load.rate is not None for cell in report.cells]
-    return "load" if any(open_loops) else "requests in flight"
+    return "load" if any(open_loops) else IN_FLIGHT
 
 
 def _style(report: Report, block: int | None, name: str | None = None) -> int:

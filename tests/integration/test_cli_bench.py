@@ -208,10 +208,18 @@ def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_pat
 
 
 def test_failed_requests_are_counted_and_shown(bench):
-    ended = bench("--repeats", "1", env={"FAKE_ENGINE_FAIL_EVERY": "5"})
+    ended = bench("--repeats", "1", env={"FAKE_ENGINE_FAIL_EVERY": "11"})  # in one cell of two
     assert ended.code == 0, ended.err
     assert ended.out.splitlines()[2].split()[-1] == "FAILED"
-    assert "the fake fails every 5. request" in ended.out
+    assert "the fake fails every 11. request" in ended.out
+
+
+def test_servers_that_answer_too_little_everywhere_are_told_and_end_it_with_7(bench, tmp_path):
+    ended = bench("--repeats", "1", "--json", env={"FAKE_ENGINE_FAIL_EVERY": "2"})
+    assert ended.code == 7
+    assert json.loads(ended.out)["complete"]
+    assert "in no cell were enough requests answered to count its speed" in ended.err
+    assert "hint: dflash serve gpt-oss-20b --engine vllm" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dflash_deploy.measure.gains import gains
 from dflash_deploy.measure.pays import verdict
-from dflash_deploy.measure.report import Cell, Run
+from dflash_deploy.measure.report import Cell, Load, Percentiles, Run
 from dflash_deploy.schema import Evidence, Measurement
 from tests.fakes.reports import GENTLE, Speeds, report
 
@@ -163,3 +163,23 @@ def test_a_server_that_says_nothing_of_acceptance_is_no_proof_that_it_drafts() -
     silent = verdict(report({"plain": {1: (5,)}, "dflash-16": {1: (9,)}}, lengths={"dflash-16": 0}))
     assert any("whether it drafts at all is not known" in line for line in silent)
     assert not any("drafts at all" in line for line in verdict(report()))
+
+
+def test_where_requests_arrive_the_times_of_answers_are_told_and_no_gain() -> None:
+    made = report({"plain": {4: (100, 101)}, "dflash-16": {4: (100, 101)}})
+    rated = tuple(
+        msgspec.structs.replace(cell, load=Load(rate=0.5), runs=tuple(
+            msgspec.structs.replace(run, latency=Percentiles(took, took, took, took))
+            for run, took in zip(cell.runs, times, strict=True)
+        ))
+        for cell, times in zip(made.cells, ((2.0, 2.2), (0.9, 1.0)), strict=True)
+    )  # fmt: skip
+    told = verdict(msgspec.structs.replace(made, cells=rated))
+    assert told[0] == (
+        "where 0.5 requests arrive a second, an answer takes 0.9 s (0.9 to 1) with dflash-16, and"
+        " 2 s (2 to 2.2) plainly (medians)"
+    )
+    assert not any("faster" in line or "leave it off" in line for line in told)
+    both = verdict(msgspec.structs.replace(made, cells=(*made.cells, *rated)))
+    assert "at 4 in flight DFlash is no faster" in both[0]
+    assert both[1] == told[0]
