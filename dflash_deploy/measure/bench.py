@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,11 +12,12 @@ import msgspec
 from dflash_deploy.errors import LaunchError, UsageError
 from dflash_deploy.measure.asks import Style, Task, asks
 from dflash_deploy.measure.counting import counted_since, reading
-from dflash_deploy.measure.load import PATIENCE, Ask, OnAnswer, closed_loop, open_loop
+from dflash_deploy.measure.load import LATE, PATIENCE, Ask, OnAnswer, closed_loop, open_loop
 from dflash_deploy.measure.open_files import most_open
 from dflash_deploy.measure.report import Arm, Load, Report, Run
 from dflash_deploy.measure.results import with_run
 from dflash_deploy.measure.sample import Answer, Sample, merged, run_of
+from dflash_deploy.measure.stream import NO_USAGE
 from dflash_deploy.measure.team import Alone, Team
 from dflash_deploy.measure.turns import Turn, arrivals, turns
 from dflash_deploy.plan import Endpoint
@@ -139,11 +141,22 @@ def warm_up(side: Side, course: Course) -> None:
     answers, _ = closed_loop(side.endpoint, sent, most, patience=course.patience)
     if all(answer.error for answer in answers):
         side.check()
-        raise LaunchError(
-            f"{side.arm.name} at {side.endpoint.address} answers no request:"
-            f" {answers[0].error if answers else 'none was sent'}",
-            hint="dflash bench -h; what the server printed says more",
-        )
+        raise _mute(side, str(answers[0].error) if answers else "none was sent")
+
+
+def _mute(side: Side, why: str) -> LaunchError:
+    """A server that answers none of its first requests, with what that points at."""
+    address = side.endpoint.address
+    if NO_USAGE in why:
+        hint = "the engine's own address: something in between drops `stream_options`"
+    elif LATE in why:
+        hint = "--request-timeout allows more"
+    elif side.arm.url:
+        hint = f"curl {address}/v1/models"
+    else:
+        model = shlex.quote(side.endpoint.model)
+        hint = f"dflash serve {model} --engine {side.endpoint.engine} shows what it prints"
+    return LaunchError(f"{side.arm.name} at {address} answers no request: {why}", hint=hint)
 
 
 def run_turn(side: Side, course: Course, turn: Turn, on_answer: OnAnswer) -> Sample:

@@ -129,7 +129,7 @@ def message_of(body: bytes) -> str | None:
 
 
 def served_models(endpoint: Endpoint) -> list[str]:
-    """The names the server answers to. Raises LaunchError or UsageError."""
+    """The names the server answers to, one at least. Raises LaunchError or UsageError."""
     import httpx
 
     try:
@@ -140,12 +140,17 @@ def served_models(endpoint: Endpoint) -> list[str]:
     if answer.status_code not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
         raise refusal(endpoint, answer.status_code, answer.content)
     try:
-        return [str(model["id"]) for model in answer.json()["data"]]
+        names = [str(model["id"]) for model in answer.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:
         raise LaunchError(
             f"{endpoint.address} is no OpenAI-compatible server",
             hint="dflash serve MODEL starts one; its address is as http://localhost:8000",
         ) from error
+    if not names:
+        raise LaunchError(
+            f"{endpoint.address} serves no model", hint=f"curl {endpoint.address}/v1/models"
+        )
+    return names
 
 
 def identity(endpoint: Endpoint) -> tuple[EngineName, str | None]:

@@ -16,6 +16,7 @@ from dflash_deploy.plan import Endpoint
 if TYPE_CHECKING:
     import httpx
 
+LATE = "no whole answer within"
 PATIENCE = 600.0
 """Seconds one answer may take."""
 
@@ -120,7 +121,7 @@ async def _answer(
         async with asyncio.timeout(patience):
             fault = await _read(client, ask, reader, clock)
     except TimeoutError:
-        fault = f"no whole answer within {patience:g} s"
+        fault = f"{LATE} {patience:g} s"
     except httpx.HTTPError as error:
         fault = f"the connection failed: {str(error) or type(error).__name__}"
     usage = reader.usage

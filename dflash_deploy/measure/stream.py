@@ -18,6 +18,8 @@ from dflash_deploy.measure.sample import Cycles
 _TELLING = re.compile(rb'"(?:usage|metrics|sglext|error|finish_reason)":\s*[{"\[]')
 _ENDED_BADLY = {"abort", "error"}
 
+NO_USAGE = "the server sent no usage: its tokens cannot be counted"
+
 
 class _Delta(msgspec.Struct):
     content: str | None = None
@@ -84,7 +86,7 @@ class StreamReader:
         if not self.done:
             return "the answer broke off"
         if self.usage is None:
-            return "the server sent no usage: its tokens cannot be counted"
+            return NO_USAGE
         if self.usage.completion_tokens == 0 or self.first is None:
             return "an answer without a token"
         return None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dflash_deploy.errors import LaunchError
@@ -97,6 +98,22 @@ def test_a_server_that_answers_nothing_is_told_before_anything_is_measured(serve
     assert kept == []
     assert "the server sent no usage" in error.message
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("knobs", "url", "hint"),
+    [
+        ({"NO_USAGE": 1}, None, "the engine's own address: something in between drops"),
+        ({"ANSWER_DELAY": 5}, None, "--request-timeout allows more"),
+        ({"STATUS": 503}, None, "dflash serve Qwen/Qwen3-4B --engine vllm shows what it prints"),
+        ({"STATUS": 503}, "http://x", "curl http://127.0.0.1:"),
+    ],
+)
+def test_a_server_that_answers_nothing_is_told_with_what_that_points_at(serve, knobs, url, hint):
+    arm = msgspec.structs.replace(DFLASH, url=url)
+    _, error = go(REPORT, [Side(arm, serve("vllm", **knobs))], course(patience=0.5))
+    assert "answers no request" in error.message
+    assert error.hint.startswith(hint)
 
 
 def test_without_metrics_speed_is_measured_and_acceptance_is_not(serve: Serve) -> None:

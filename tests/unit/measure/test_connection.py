@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from dflash_deploy import __version__
@@ -57,6 +58,19 @@ def test_a_password_in_an_address_is_not_shown() -> None:
         served_models(nobody)
     assert "no server answers at http://127.0.0.1" in caught.value.message
     assert "secret" not in caught.value.message
+
+
+def test_a_server_without_a_model_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def empty(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"object": "list", "data": []})
+
+    def connected(_: Endpoint, **__: object) -> httpx.Client:
+        return httpx.Client(transport=httpx.MockTransport(empty), base_url="http://x")
+
+    monkeypatch.setattr("dflash_deploy.measure.connection.connect", connected)
+    with pytest.raises(LaunchError, match="http://x serves no model") as caught:
+        served_models(Endpoint("http://x", "m", "vllm"))
+    assert caught.value.hint == "curl http://x/v1/models"
 
 
 @pytest.mark.parametrize(("engine", "release"), [("vllm", "0.26.0"), ("sglang", "0.5.17")])
