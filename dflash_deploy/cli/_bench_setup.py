@@ -28,35 +28,35 @@ TOKENS = "tokens"
 TOKENS_LENGTH = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options as typed."""
+    """The options as typed; a command leaves those that it does not have at their defaults."""
 
     wanted: Wanted
     engine_env: Path | None
     timeout: float | None
-    url: str | None
-    baseline_url: str | None
-    block_sizes: str | None
-    concurrency: str | None
-    rate: str | None
-    arms: tuple[str, ...]
-    synthetic: str | None
     workloads: tuple[str, ...]
-    requests: int | None
-    repeats: int
     max_tokens: int | None
     thinking: bool | None
-    temperature: float
     seed: int
     patience: float
-    output: Path | None
-    resume: Path | None
-    compare: Path | None
-    """An earlier report, to stand beside the new one."""
-    page: Path | None
-    """Where the report is told for readers, by its ending."""
     json: bool
+    temperature: float = 0.0
+    requests: int | None = None
+    concurrency: str | None = None
+    rate: str | None = None
+    block_sizes: str | None = None
+    arms: tuple[str, ...] = ()
+    synthetic: str | None = None
+    repeats: int = 1
+    url: str | None = None
+    baseline_url: str | None = None
+    output: Path | None = None
+    resume: Path | None = None
+    compare: Path | None = None
+    """An earlier report, to stand beside the new one."""
+    page: Path | None = None
+    """Where the report is told for readers, by its ending."""
 
 
 def engine_of(registry: Registry, asked: Asked) -> EngineName:

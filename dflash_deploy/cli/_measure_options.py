@@ -1,8 +1,9 @@
-"""What `dflash bench` and `dflash tune` ask alike, listed once."""
+"""What `dflash bench`, `tune` and `verify` ask alike, listed once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -16,8 +17,13 @@ from dflash_deploy.cli.serve import EngineEnvOpt, ReleaseOpt, TimeoutOpt
 if TYPE_CHECKING:
     from dflash_deploy.cli._bench_setup import Asked
 
-OF_SERVERS = "engine_version"
+OF_SERVERS = "request_timeout"
 """The first option that is about the servers; a command's own stand before it."""
+
+UrlOpt = Annotated[str | None, typer.Option("--url", help="A DFlash server that runs.")]
+BaselineOpt = Annotated[
+    str | None, typer.Option("--baseline-url", help="The same model, served plainly.")
+]
 
 
 def asked(
@@ -25,25 +31,13 @@ def asked(
     engine_args: opt.EngineArgs = None,
     *,
     engine: opt.EngineOpt = None,
-    concurrency: Annotated[
-        str | None, typer.Option(help="Requests in flight, as 1,8,32.")
-    ] = None,
-    block_sizes: Annotated[
-        str | None,
-        typer.Option("--block-sizes", "--block-size", help="As 16,8. Default: by the entry."),
-    ] = None,
     workload: Annotated[
         list[str] | None,
         typer.Option(
             "--workload", "--dataset",
-            help="mixed, math, gsm8k ..., a .jsonl, or tokens:256 without meaning.",
+            help="mixed, math, gsm8k ..., a .jsonl; for speed alone, tokens:256.",
         ),
     ] = None,
-    num_prompts: Annotated[
-        int | None,
-        typer.Option("--num-prompts", "--max-samples", min=1, help="Requests of a run."),
-    ] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="Runs of each cell.")] = 3,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", min=2, help="Of an answer.")
     ] = None,
@@ -51,8 +45,53 @@ def asked(
         bool | None,
         typer.Option("--enable-thinking/--no-thinking", help="Default: as the draft was trained."),
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0, max=2, callback=opt.finite)] = 0.0,
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    request_timeout: opt.RequestTimeoutOpt = 600.0,
+    engine_version: ReleaseOpt = None,
+    engine_env: EngineEnvOpt = None,
+    gpu: opt.GpuOpt = None,
+    port: opt.PortOpt = None,
+    context: opt.ContextOpt = None,
+    tensor_parallel: opt.TensorOpt = None,
+    kv_dtype: opt.KvOpt = opt.KvOption.auto,
+    weights: opt.WeightsOpt = None,
+    trust_remote_code: opt.TrustOpt = False,
+    registry: opt.RegistryOpt = None,
+    timeout: TimeoutOpt = None,
+    json: opt.JsonOpt = False,
+) -> Asked:  # fmt: skip
+    """What is asked of which servers."""
+    from dflash_deploy.cli._bench_setup import Asked
+    from dflash_deploy.cli._planning import Wanted
+
+    return Asked(
+        wanted=Wanted(
+            model, engine, engine_version, gpu, port=port, context=context,
+            tensor_parallel=tensor_parallel, kv_dtype=kv_dtype, weights=weights,
+            trust_remote_code=trust_remote_code, registry=registry,
+            engine_args=opt.engine_words(engine_args),
+        ),
+        engine_env=engine_env, timeout=timeout, workloads=tuple(workload or ()),
+        max_tokens=max_tokens, thinking=thinking, seed=seed, patience=request_timeout, json=json,
+    )  # fmt: skip
+
+
+def timed(
+    asked: Asked,
+    *,
+    concurrency: Annotated[
+        str | None, typer.Option(help="Requests in flight, as 1,8,32.")
+    ] = None,
+    block_sizes: Annotated[
+        str | None,
+        typer.Option("--block-sizes", "--block-size", help="As 16,8. Default: by the entry."),
+    ] = None,
+    num_prompts: Annotated[
+        int | None,
+        typer.Option("--num-prompts", "--max-samples", min=1, help="Requests of a run."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Runs of each cell.")] = 3,
+    temperature: Annotated[float, typer.Option(min=0, max=2, callback=opt.finite)] = 0.0,
     synthetic_acceptance: Annotated[
         str | None,
         typer.Option(
@@ -69,57 +108,43 @@ def asked(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the report of an interrupted one.")
     ] = None,
-    request_timeout: opt.RequestTimeoutOpt = 600.0,
-    engine_version: ReleaseOpt = None,
-    engine_env: EngineEnvOpt = None,
-    gpu: opt.GpuOpt = None,
-    port: opt.PortOpt = None,
-    context: opt.ContextOpt = None,
-    tensor_parallel: opt.TensorOpt = None,
-    kv_dtype: opt.KvOpt = opt.KvOption.auto,
-    weights: opt.WeightsOpt = None,
-    trust_remote_code: opt.TrustOpt = False,
-    registry: opt.RegistryOpt = None,
-    timeout: TimeoutOpt = None,
-    json: opt.JsonOpt = False,
 ) -> Asked:  # fmt: skip
-    """The values, with those that `dflash bench` alone asks for left empty."""
-    from dflash_deploy.cli._bench_setup import Asked
-    from dflash_deploy.cli._planning import Wanted
-
-    words = opt.engine_words(engine_args)
-    if load_format:
-        words = ("--load-format", load_format, *words)
-    return Asked(
-        wanted=Wanted(
-            model, engine, engine_version, gpu, port=port, context=context,
-            tensor_parallel=tensor_parallel, kv_dtype=kv_dtype, weights=weights,
-            trust_remote_code=trust_remote_code, registry=registry, engine_args=words,
-        ),
-        engine_env=engine_env, timeout=timeout, url=None, baseline_url=None,
-        block_sizes=block_sizes, concurrency=concurrency, rate=None, arms=(),
-        synthetic=synthetic_acceptance, workloads=tuple(workload or ()), requests=num_prompts,
-        repeats=repeats, max_tokens=max_tokens, thinking=thinking, temperature=temperature,
-        seed=seed, patience=request_timeout, output=output, resume=resume, compare=None, page=None,
-        json=json,
+    """The same, run under loads and kept in a report."""
+    words = ("--load-format", load_format) if load_format else ()
+    wanted = replace(asked.wanted, engine_args=(*words, *asked.wanted.engine_args))
+    return replace(
+        asked, wanted=wanted, concurrency=concurrency, block_sizes=block_sizes,
+        requests=num_prompts, repeats=repeats, temperature=temperature,
+        synthetic=synthetic_acceptance, output=output, resume=resume,
     )  # fmt: skip
 
 
+def comparing(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the shared options around its own; their values are its `asked`."""
+    return _behind(asked, command)
+
+
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options around its own; it gets their values as its first argument."""
-    shared = [*signature(asked, eval_str=True, locals={"Asked": object}).parameters.values()]
-    _, *own = signature(command, eval_str=True, locals={"Asked": object}).parameters.values()
-    at = next(place for place, each in enumerate(shared) if each.name == OF_SERVERS)
+    """The same, with those of a benchmark as well."""
+    return comparing(_behind(timed, command))
+
+
+def _behind(values: Callable[..., Asked], command: Callable[..., None]) -> Callable[..., None]:
+    """One function that takes the options of both, as typer reads them off its signature."""
+    theirs = _parameters(values)
+    _, *own = _parameters(command)
+    at = next((n for n, each in enumerate(theirs) if each.name == OF_SERVERS), len(theirs))
 
     @wraps(command)
     def run(**given: Any) -> None:
-        command(asked(**{each.name: given.pop(each.name) for each in shared}), **given)
+        command(asked=values(**{each.name: given.pop(each.name) for each in theirs}), **given)
 
-    return _declared(run, [*shared[:at], *own, *shared[at:]])
-
-
-def _declared(run: Callable[..., None], options: list[Parameter]) -> Callable[..., None]:
-    """What typer reads in place of the function's own signature."""
+    options = [*theirs[:at], *own, *theirs[at:]]
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in options}
     return run
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    found = signature(function, eval_str=True, locals={"Asked": object})
+    return [*found.parameters.values()]

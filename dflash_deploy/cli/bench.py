@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dflash_deploy.cli._measure_options import measuring
+from dflash_deploy.cli._measure_options import BaselineOpt, UrlOpt, measuring
 
 if TYPE_CHECKING:
     from dflash_deploy.cli._bench_setup import Asked
@@ -25,10 +25,8 @@ def bench(
         list[str] | None,
         typer.Option("--arm", help="Also mtp, eagle3=REPO or ngram; mtp:2 drafts 2 tokens."),
     ] = None,
-    url: Annotated[str | None, typer.Option(help="A DFlash server that runs.")] = None,
-    baseline_url: Annotated[
-        str | None, typer.Option("--baseline-url", help="The same model, served plainly.")
-    ] = None,
+    url: UrlOpt = None,
+    baseline_url: BaselineOpt = None,
     compare: Annotated[
         Path | None, typer.Option(help="An earlier report: what got slower since.")
     ] = None,
