@@ -18,7 +18,7 @@ import msgspec
 
 from dflash_deploy.errors import unread
 from dflash_deploy.measure.questions import Question
-from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.report import Setting
 from dflash_deploy.measure.resuming import portless, same_machine
 from dflash_deploy.measure.told import Said
 
@@ -33,7 +33,7 @@ class _Line(msgspec.Struct, frozen=True, array_like=True):
     said: Said
 
 
-def digest(before: Report, questions: Sequence[Question]) -> str:
+def digest(before: Setting, questions: Sequence[Question]) -> str:
     """Of what is asked of which server where; the draft is no part of plain decoding."""
     plain = [(portless(arm.argv), arm.env) for arm in before.arms if arm.method == "plain"]
     modes = [workload.thinking for workload in before.workloads]

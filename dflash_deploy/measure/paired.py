@@ -10,7 +10,7 @@ from dflash_deploy.measure.answers import right
 from dflash_deploy.measure.judged import Judgement, compare, judge
 from dflash_deploy.measure.lossless import combined, same_distribution
 from dflash_deploy.measure.questions import Question
-from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.report import Setting
 from dflash_deploy.measure.told import Said
 from dflash_deploy.measure.verified import Accepted, Accuracy, Failing, Sampled, Verification
 
@@ -135,7 +135,7 @@ def _diverging(found: Judgement, max_regret: float) -> Iterator[Failing]:
 
 
 def verification(
-    before: Report, seen: Sequence[Pair], accepted: Accepted, *, questions: int, max_regret: float,
+    before: Setting, seen: Sequence[Pair], accepted: Accepted, *, questions: int, max_regret: float,
     complete: bool,
 ) -> Verification:  # fmt: skip
     """Everything that the pairs show; an incomplete one never passes."""
@@ -148,9 +148,7 @@ def verification(
     known = accepted if complete else None
     why = tuple(failing(judgement, right_ones, p, known, max_regret))
     return Verification(
-        model=before.model, draft=before.draft, engine=before.engine, version=before.version,
-        date=before.date, command=before.command, machine=before.machine, seed=before.seed,
-        temperature=before.temperature, workloads=before.workloads, arms=before.arms,
+        **before.setting,
         max_regret=max_regret, questions=questions, compared=len(seen), judgement=judgement,
         accuracy=right_ones, sampled=samples, same_distribution=p, acceptance=accepted,
         complete=complete, passed=complete and not why, failing=why,

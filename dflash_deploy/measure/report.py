@@ -5,7 +5,7 @@ Times are seconds, rates are output tokens a second as the server counts them in
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -140,10 +140,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """This project, the engine, Python, and of the engine's environment what it says."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole benchmark."""
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked of which servers, and where: of a benchmark, and of a verification."""
 
-    schema: str = BENCH_SCHEMA
+    schema: str
     model: str
     draft: str | None
     weights: str | None = None
@@ -158,6 +158,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float
     workloads: tuple[Workload, ...]
     arms: tuple[Arm, ...]
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """Its fields without the schema, for a document of another."""
+        return {name: getattr(self, name) for name in Setting.__struct_fields__ if name != "schema"}
+
+
+class Report(Setting, frozen=True, kw_only=True):
+    """A whole benchmark."""
+
+    schema: str = BENCH_SCHEMA
     cells: tuple[Cell, ...]
     ranks: int = 1
     """Processes that shared the prompts, each with a server and a load of its own."""

@@ -7,8 +7,7 @@ from typing import Literal
 import msgspec
 
 from dflash_deploy.measure.judged import Judgement
-from dflash_deploy.measure.report import Arm, Machine, Workload
-from dflash_deploy.schema import EngineName
+from dflash_deploy.measure.report import Setting
 
 VERIFY_SCHEMA = "dflash.verify/1"
 
@@ -73,23 +72,12 @@ class Failure(msgspec.Struct, frozen=True):
     detail: str | None
 
 
-class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole verification; the machine, arms and workloads are a benchmark's."""
+class Verification(Setting, frozen=True, kw_only=True):
+    """A whole verification."""
 
     schema: str = VERIFY_SCHEMA
-    model: str
-    draft: str | None
-    engine: EngineName
-    version: str | None
-    date: str
-    command: str
-    machine: Machine
-    seed: int
-    temperature: float
     max_regret: float
     """Nats that a first divergence may cost."""
-    workloads: tuple[Workload, ...]
-    arms: tuple[Arm, ...]
     questions: int
     compared: int
     """Questions that both servers answered."""
