@@ -41,6 +41,7 @@ def evidence_of(report: Report, entry: Entry, weights: str | None = None) -> Mad
     """Raises UsageError for a report that proves nothing, RegistryError for another pair's."""
     arms = [arm for arm in report.arms if arm.method == "dflash"]
     check(report, entry, arms)
+    card_of(report)  # no more tokens would tell it
     draft, notes = draft_of(report, entry)
     named, taken = _weights(entry, weights or report.weights)
     cells, left_out = usable(report, arms)

@@ -8,7 +8,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from dflash_deploy.measure.admissible import FEW, TooFew
-from dflash_deploy.measure.evidence import MadeEvidence, card_of, evidence_of
+from dflash_deploy.measure.evidence import MadeEvidence, evidence_of
 from dflash_deploy.measure.report import Report
 from dflash_deploy.measure.tuning import Choice
 from dflash_deploy.registry import Entry
@@ -24,7 +24,6 @@ def overlay(
     Without evidence where too few tokens were answered: then nothing verifies it. Raises UsageError
     where the report cannot be evidence for another reason: it does not know its card, say.
     """
-    card_of(report)
     made = alone(report, entry, base, choice, dtype)
     owner, _, name = entry.id.partition("/")
     # the newest is read last, and stands in front
