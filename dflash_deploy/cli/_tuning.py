@@ -26,6 +26,7 @@ from dflash_deploy.measure.arms import check_simulation, dflash_arm
 from dflash_deploy.measure.bench import Course, check_enough
 from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.resuming import resumed
+from dflash_deploy.measure.team import check_single
 from dflash_deploy.measure.tune_cost import cost
 from dflash_deploy.measure.tuning import (
     Choice,
@@ -59,6 +60,7 @@ class Tuning:
 
 
 def tune(wanted: Tuning) -> None:
+    check_single("tune")
     registry = _entry_file.below(wanted.asked.wanted.registry)
     blocks = _blocks(registry, wanted.asked)
     asked = replace(_of_what_is_there(wanted.asked), block_sizes=",".join(map(str, blocks)))

@@ -25,6 +25,7 @@ from dflash_deploy.measure.questions import questions
 from dflash_deploy.measure.record import expected_length, published_for
 from dflash_deploy.measure.report import Arm, Report
 from dflash_deploy.measure.sample import Counted
+from dflash_deploy.measure.team import check_single
 from dflash_deploy.measure.told import Said
 from dflash_deploy.measure.verified import Failure, Reason, Verification
 from dflash_deploy.measure.verify import Inquiry, ask_all
@@ -48,6 +49,7 @@ class Verifying:
 
 def verify(wanted: Verifying) -> None:
     """Raises typer.Exit where the gate fails, or it is interrupted, with something seen."""
+    check_single("verify")
     registry = load(wanted.asked.wanted.registry)
     wanted = _with_defaults(registry, wanted)
     asked = wanted.asked

@@ -50,6 +50,15 @@ def ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
         raise UsageError("RANK and WORLD_SIZE are numbers that torchrun sets") from error
 
 
+def check_single(command: str) -> None:
+    """Raises UsageError in each of several processes: their servers would collide."""
+    if ranks()[1] > 1:
+        raise UsageError(
+            f"torchrun shares the prompts of `dflash bench` alone, and not of `dflash {command}`",
+            hint=f"dflash {command} MODEL, without torchrun",
+        )
+
+
 @contextmanager
 def team() -> Iterator[Team]:
     """The processes that this one was started with."""

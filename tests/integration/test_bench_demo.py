@@ -67,3 +67,11 @@ def test_torchrun_is_for_the_embedded_engine(dflash):
     )
     assert ended.code == 2
     assert "torchrun" in ended.err
+
+
+@pytest.mark.parametrize("command", ["tune", "verify"])
+def test_torchrun_is_for_a_benchmark_alone(dflash, command):
+    ended = dflash.run(command, "smollm2-135m", env={"RANK": "1", "WORLD_SIZE": "2"})
+    assert ended.code == 2
+    assert f"hint: dflash {command} MODEL, without torchrun" in ended.err
+    assert "starting the server" not in ended.err
