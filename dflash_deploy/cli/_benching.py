@@ -32,7 +32,7 @@ from dflash_deploy.measure.machine import this_machine
 from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.record import published_for
-from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.report import Report, document
 from dflash_deploy.measure.resuming import going_on, resumed
 from dflash_deploy.measure.team import Team, ranks, team
 from dflash_deploy.plan import without_password
@@ -243,7 +243,7 @@ def _told(report: Report, registry: Registry, asked: Asked) -> None:
     if not report.cells:
         return
     if asked.json:
-        _output.json(report)
+        _output.json(document(report))
         return
     _bench_table.show(report, published_for(registry.find(report.model), report.draft))
     for line in report.verdict or _verdict(report, registry):

@@ -106,13 +106,10 @@ def known_of(found: Report, folder: Path | None) -> list[Evidence]:
 
 def document(found: Report, published: list[Evidence]) -> dict[str, Any]:
     """The report as it is, with its verdict by today's registry where it carries none."""
-    import msgspec
-
+    from dflash_deploy.measure import report as reports
     from dflash_deploy.measure.pays import verdict
 
-    told = found.verdict or verdict(found, published)
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain | {"verdict": told, "synthetic": found.synthetic}
+    return reports.document(found) | {"verdict": found.verdict or verdict(found, published)}
 
 
 def show_report(found: Report, published: list[Evidence]) -> None:

@@ -180,3 +180,9 @@ class Report(Setting, frozen=True, kw_only=True):
     def synthetic(self) -> bool:
         """Whether any arm's acceptance was made up. Every output says so."""
         return any(arm.synthetic_length is not None for arm in self.arms)
+
+
+def document(report: Report) -> dict[str, Any]:
+    """As it is written and printed: whoever reads it learns at its top what was made up."""
+    schema, *others = msgspec.to_builtins(report).items()
+    return dict([schema, ("synthetic", report.synthetic), *others])

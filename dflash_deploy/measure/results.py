@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from dflash_deploy.errors import UsageError, unread
-from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Report, Run
+from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Report, Run, document
 from dflash_deploy.measure.turns import Turn
 
 LARGEST = 256 << 20
@@ -37,7 +37,7 @@ def with_arm(report: Report, arm: Arm) -> Report:
 
 def save(report: Report, path: Path) -> None:
     """Whole or not at all: a reader, or a crash, never meets half a file. Raises UsageError."""
-    packed = msgspec.json.format(msgspec.json.encode(report), indent=2)
+    packed = msgspec.json.format(msgspec.json.encode(document(report)), indent=2)
     try:
         _replace(path, packed + b"\n")
     except OSError as error:

@@ -115,6 +115,7 @@ def test_made_up_acceptance_is_labelled_wherever_it_shows(bench, tmp_path, engin
     )  # fmt: skip
     assert ended.code == 0, ended.err
     assert "(SYNTHETIC acceptance)" in ended.out.splitlines()[1]
+    assert report(tmp_path)["synthetic"] is True
     fast = report(tmp_path)["arms"][1]
     assert fast["synthetic_length"] > 2
     assert len(fast["synthetic_rates"]) == 7
