@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 from packaging.version import Version
 
 from dflash_deploy import memory, sglang_memory
-from dflash_deploy.checks import draft_is_in_several_groups
 from dflash_deploy.choose import (
     choose_batched_tokens,
     choose_schedule,
@@ -27,11 +27,12 @@ from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
-from dflash_deploy.rules import findings, layer_pattern
+from dflash_deploy.rules import findings
 from dflash_deploy.schedule import as_json
 from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
 from dflash_deploy.situation import Situation, counted, flag_for
 from dflash_deploy.stretched import longest_context
+from dflash_deploy.vllm_runner import on_first_runner
 
 DEFAULT_CONCURRENCY = 64
 EMBEDDED_CONCURRENCY = 4
@@ -50,12 +51,6 @@ UNSEEN = 0.015
 """Of a card, where nobody knows better: what the driver keeps and CUDA does not get."""
 PREFIXES_OF_HYBRIDS = Version("0.28.0")
 """vLLM keeps prefixes of hybrid targets by default from here on."""
-
-
-SECOND_RUNNER = Version("0.30.0")
-"""vLLM's second model runner serves every class from here on."""
-FIRST_RUNNER = frozenset({"GptOssForCausalLM", "KimiK25ForConditionalGeneration",
-                          "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM"})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +95,13 @@ class Need:
     def longest(self) -> int | None:
         """Tokens that the target reads, stretched as was said after `--`; None: not known."""
         return longest_context(self.entry.target.context, self.words)
+
+    @cached_property
+    def keeps_prefixes(self) -> bool:
+        """Whether the engine may reuse prefixes: neither somebody nor a rule forbids it."""
+        found = findings(situation(self, Room(1, DEFAULT_CONTEXT, 1)))
+        added = {item.setting for finding in found for item in finding.set}
+        return "no_prefix_caching" not in self.words.keys() | added
 
     def number(self, setting: str) -> int | None:
         said = next(iter(self.words.get(setting, ())), "")
@@ -155,26 +157,15 @@ def estimate(need: Need, room: Room) -> Fit | None:
     if engine == "sglang":
         return _of_sglang(need, room, card)
     hybrid = any(layers.kind == "linear" for layers in need.entry.target.layers)
-    keeps = need.version >= PREFIXES_OF_HYBRIDS and "no_prefix_caching" not in need.words
+    keeps = need.version >= PREFIXES_OF_HYBRIDS and need.keeps_prefixes
     budget = choose_batched_tokens(need.block_size, room.concurrency)
     demand = Demand(
         context=room.context, concurrency=room.concurrency, block_size=need.block_size,
         batched_tokens=need.number("batched_tokens") or budget, ranks=room.tensor_parallel,
         kv_dtype=need.kv_dtype, memory_fraction=room.memory_fraction or memory.UTILIZATION,
-        prefix_caching=hybrid and keeps, first_runner=on_first_runner(need, room.tensor_parallel),
+        prefix_caching=hybrid and keeps, first_runner=on_first_runner(situation(need, room)),
     )  # fmt: skip
     return memory.fit(need.entry.target, need.weights, need.draft, card, demand)
-
-
-def on_first_runner(need: Need, ranks: int) -> bool:
-    """vLLM's default for these classes, unless the draft needs the second one (0.26.0
-    config/vllm.py; the plan sets it for a draft in several groups).
-    """
-    if need.version >= SECOND_RUNNER or need.entry.target.architecture not in FIRST_RUNNER:
-        return False
-    at = Situation(engine=need.engine, version=need.version, target=need.entry.target,
-                   draft=need.draft, tensor_parallel=ranks)  # fmt: skip
-    return layer_pattern(need.draft) == "full" and not draft_is_in_several_groups(at)
 
 
 def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
@@ -182,7 +173,7 @@ def _of_sglang(need: Need, room: Room, card: float) -> Fit | None:
     demand = Demand(
         context=room.context, concurrency=room.concurrency, block_size=need.block_size,
         batched_tokens=chunk, ranks=room.tensor_parallel, kv_dtype=need.kv_dtype,
-        prefix_caching="no_prefix_caching" not in need.words,
+        prefix_caching=need.keeps_prefixes,
     )  # fmt: skip
     own = sglang_memory.static_fraction(need.entry.target, card, demand)
     demand = replace(demand, memory_fraction=room.memory_fraction or own)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dflash_deploy.errors import DFlashError, DoesNotFit, Unsupported, UsageError
@@ -249,6 +251,15 @@ def test_no_number_of_cards_is_named_that_a_rule_refuses(engine, gpu) -> None:
         make_plan(REGISTRY, Request(model="beam-1.0", engine=engine), parse(gpu, REGISTRY.gpus))
     assert caught.value.hint == "dflash show beam-1.0"
     assert "are refused: the draft's attention heads do not divide" in caught.value.detail
+
+
+@pytest.mark.parametrize("version", ["0.5.15.post1", "0.5.17"])
+def test_a_rule_that_forbids_prefixes_counts_in_the_estimate(version: str) -> None:
+    """Without them a recurrent state is kept for every request that may run."""
+    asked = Request(model="qwen3.5-27b", engine="sglang", engine_version=version)
+    plan = make_plan(REGISTRY, asked, parse("H100", REGISTRY.gpus))
+    again = replace(asked, concurrency=plan.concurrency, engine_args=("--disable-radix-cache",))
+    assert plan.memory == make_plan(REGISTRY, again, plan.hardware).memory
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
