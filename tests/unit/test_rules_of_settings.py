@@ -264,6 +264,29 @@ def test_gemma_on_ampere_with_fp8_of_the_drafts_own(registry) -> None:
     assert "gemma-fp8-ampere" not in refused(registry, settings=own, **at)
 
 
+@pytest.mark.parametrize(
+    ("target", "backend", "dtype", "wrong"),
+    [
+        (TARGET, None, None, False),  # flashinfer reads it
+        (TARGET, "triton", None, True),
+        (TARGET, "triton", "fp8_e4m3", True),
+        (TARGET, "triton", "fp8_e5m2", False),
+        (GPT_OSS, None, None, True),
+        (GPT_OSS, None, "fp8_e4m3", True),
+        (GPT_OSS, None, "fp8_e5m2", False),
+        (GPT_OSS, "fa3", None, False),
+        (GEMMA, None, None, True),
+    ],
+)
+def test_triton_reads_no_e4m3_on_ampere(registry, target, backend, dtype, wrong) -> None:
+    said = {"attention_backend": backend, "kv_dtype": dtype}
+    settings = {name: (word,) for name, word in said.items() if word}
+    at = {"target": target, "kv_dtype": "fp8", "settings": settings}
+    found = refused(registry, "sglang", "0.5.23", architecture="ampere", **at)
+    assert any(rule.endswith("-ampere") for rule in found) == wrong
+    assert not any("-ampere" in rule for rule in refused(registry, "sglang", "0.5.23", **at))
+
+
 def test_pages_of_no_tokens_divide_nothing(registry) -> None:
     def refused(pages: str) -> bool:
         at = situation(registry, "sglang", version="0.5.23", settings={"--page-size": (pages,)})
