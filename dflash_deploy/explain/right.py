@@ -22,7 +22,7 @@ from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.ruled import said_part
 from dflash_deploy.explain.secret import may_be_repeated
 from dflash_deploy.explain.serving import Serving
-from dflash_deploy.explain.wanted import memory_words, request_of, variables
+from dflash_deploy.explain.wanted import request_of, variables
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
@@ -127,24 +127,27 @@ def _better(
 
 
 def _planned(serving: Serving, without: frozenset[str]) -> Plan | DFlashError:
-    request = request_of(serving, without)
-    made = _made(serving.registry, request, serving.hardware)
-    for smaller in _smaller(request):
-        if isinstance(made, DoesNotFit):
-            request, made = smaller, _made(serving.registry, smaller, serving.hardware)
-    share = () if "memory_fraction" in without or not isinstance(made, Plan) else (
-        tuple(memory_words(serving, made)))  # fmt: skip
-    if share:
-        own = replace(request, engine_args=(*request.engine_args, *share))
-        again = _made(serving.registry, own, serving.hardware)
-        made = made if isinstance(again, DoesNotFit) else again
+    made: Plan | DFlashError = DoesNotFit("")
+    for request in _smaller(serving, without):
+        made = _made(serving.registry, request, serving.hardware)
+        if not isinstance(made, DoesNotFit):
+            break
     if isinstance(made, Plan):
         made = msgspec.structs.replace(made, env=dict(variables(serving)) | made.env)
     return made
 
 
-def _smaller(request: Request) -> Iterator[Request]:
-    """Less of what a command asks of its cards."""
+def _smaller(serving: Serving, without: frozenset[str]) -> Iterator[Request]:
+    """What a command asks of its cards, then less of it; each with its share of their memory, then
+    with the engine's own.
+    """
+    own, shared = request_of(serving, without), request_of(serving, without | {"memory_fraction"})
+    for pair in zip(_less(own), _less(shared), strict=True):
+        yield from dict.fromkeys(pair)
+
+
+def _less(request: Request) -> Iterator[Request]:
+    yield request
     yield replace(request, tensor_parallel=None)
     yield replace(request, tensor_parallel=None, context=None)
     yield replace(request, tensor_parallel=None, context=None, concurrency=None)

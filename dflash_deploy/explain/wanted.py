@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dflash_deploy import json_options
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.code import RUNS_CODE
-from dflash_deploy.explain.judge import planned
 from dflash_deploy.explain.renamed import given_today
 from dflash_deploy.explain.ruled import left_out
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
@@ -16,7 +15,6 @@ from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given
 from dflash_deploy.json_options import SPECULATION
-from dflash_deploy.plan import Plan
 from dflash_deploy.refuse import OWN_OPTIONS
 from dflash_deploy.request import Request
 from dflash_deploy.secret_keys import secret_key
@@ -25,7 +23,7 @@ from dflash_deploy.situation import flag_for
 API_KEY_ENV = "DFLASH_API_KEY"
 _PLANNED = frozenset(
     {"served_names", "host", "port", "revision", "speculation", "tensor_parallel", "context",
-     "concurrency", "batched_tokens", "attention_backend", "kv_dtype", "memory_fraction",
+     "concurrency", "batched_tokens", "attention_backend",
      "template_defaults", "reasoning_parser", "auto_tool_choice", "tool_parser", "remote_code",
      "model", "algorithm", "draft", "draft_revision", "block_size", "draft_attention_backend",
      "graph_batch", "metrics", "config_file"}
@@ -143,15 +141,6 @@ def _written(given: Given) -> tuple[str, ...]:
     """In full, but for a dotted option, which is as it was."""
     option = given.as_written.partition("=")[0]
     return (option if "." in option else given.flag or option, *given.words)
-
-
-def memory_words(serving: Serving, plan: Plan) -> Iterator[str]:
-    """The user's own share of the card's memory, where the plan leaves it to the engine."""
-    if "memory_fraction" in planned(serving, plan):
-        return
-    for given in serving.given:
-        if serving.meaning(given.flag) == "memory_fraction" and given.known and _is_right(given):
-            yield from _written(given)
 
 
 def variables(serving: Serving) -> Iterator[tuple[str, str]]:

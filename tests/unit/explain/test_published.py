@@ -130,7 +130,7 @@ def test_what_the_user_decided_is_kept() -> None:
     assert (plan.concurrency, plan.block_size) == (12, 8)
     words = " ".join(plan.argv)
     assert "--kv-cache-dtype fp8" in words
-    assert words.endswith("--seed 7")
+    assert "--seed 7" in words
 
 
 def test_a_key_is_never_said_again() -> None:

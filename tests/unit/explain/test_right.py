@@ -26,6 +26,20 @@ def test_own_values_stay(explain) -> None:
     assert "--max-model-len 16000" in text
 
 
+def test_a_cache_dtype_stays_as_it_was_said(explain) -> None:
+    for dtype in ("fp8_e5m2", "fp8_per_token_head"):
+        assert f"--kv-cache-dtype {dtype}" in words(explain(PAIR + f"--kv-cache-dtype {dtype}"))
+    assert "--kv-cache-dtype fp8_e4m3" in words(explain(SGLANG + " --kv-cache-dtype fp8"))
+    assert "kv-cache-dtype" not in words(explain(PAIR + "--kv-cache-dtype nvfp4"))
+
+
+def test_a_share_of_memory_stays_also_where_another_was_published(explain) -> None:
+    gpt = SGLANG.replace("Qwen/Qwen3-8B", "openai/gpt-oss-20b")
+    gpt = gpt.replace("z-lab/Qwen3-8B-DFlash-b16", "z-lab/gpt-oss-20b-DFlash")
+    assert "--mem-fraction-static 0.75" in words(explain(gpt))
+    assert "--mem-fraction-static 0.8" in words(explain(gpt + " --mem-fraction-static 0.8"))
+
+
 def test_the_block_that_was_said_stays(explain) -> None:
     assert explain(PAIR.replace("tokens 15", "tokens 5")).right.block_size == 6
     assert explain(PAIR.replace("tokens 15", "tokens 31")).right.block_size == 16
