@@ -153,8 +153,13 @@ def draws() -> bool:
     return True
 
 
+def suggested(line: str) -> str:
+    """With the `--registry` of this command in each one of ours that it names."""
+    return with_registry(line, _registry)
+
+
 def note(line: str = "") -> None:
-    _aside(with_registry(line, _registry) + "\n")
+    _aside(suggested(line) + "\n")
 
 
 def _aside(part: str) -> None:

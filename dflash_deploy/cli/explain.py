@@ -20,6 +20,7 @@ COLUMNS = (
     _output.Column("PART", wrap=True),
     _output.Column("WHY", wrap=True),
 )
+_EXAMPLE = "dflash explain -- vllm serve openai/gpt-oss-20b"
 
 
 def explain(
@@ -48,14 +49,15 @@ def explain(
 
     known = load(registry)
     if (file is None) == (not words):
-        raise UsageError("one command, or one --file", hint="dflash explain -- vllm serve ...")
+        raise UsageError("one command after `--`, or one --file", hint=_EXAMPLE)
     commands = from_text(_text(file)) if file is not None else from_argv(words or [])
     cards = hardware.parse(gpu, known.gpus) if gpu is not None else hardware.probe(known.gpus)
     made = reports(commands, known, engine_version, cards, read_file)
     if not made:
         raise UsageError(
-            "no command for a DFlash server was found in this",
-            hint="vllm serve, sglang, docker run, docker model run, dflash.benchmark, pip install",
+            "none of this starts a DFlash server: vllm serve, sglang serve, docker run, docker"
+            " model run, dflash.benchmark and pip install are understood",
+            hint=_EXAMPLE,
         )
     if json:
         _output.json({"commands": [_document(report) for report in made]})
@@ -80,7 +82,8 @@ def _text(file: Path) -> str:
         return data.decode("utf-8", errors="strict" if len(data) < most else "replace")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"{file} cannot be read: {unread(error)}", hint="--file, a text file"
+            f"{file} cannot be read: {unread(error)}",
+            hint="dflash explain --file -, with the text on the standard input",
         ) from error
 
 
@@ -91,8 +94,8 @@ def _show(report: Report) -> None:
         _output.table(COLUMNS, rows)
     if isinstance(report.right, DFlashError):
         _output.paragraph(f"no right command: {report.refused}", indent=2)
-        if report.right.hint:
-            _output.paragraph("hint: " + report.right.hint, indent=2)
+        if report.hint:
+            _output.paragraph("hint: " + _output.suggested(report.hint), indent=2)
     elif report.right_text:
         release = f", for {report.right.engine} {report.right.version}" if report.right else ""
         _output.text(_output.bold(f"the right one{release}:"))
@@ -106,4 +109,5 @@ def _document(report: Report) -> dict[str, Any]:
         "kind": report.kind, "engine": report.engine, "engine_version": report.version,
         "target": report.target, "findings": report.findings, "right": report.right_text,
         "right_version": plan.version if plan else None, "refused": report.refused,
+        "hint": report.hint and _output.suggested(report.hint),
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from dflash_deploy.explain.right import cards_part, misfit, plan_for, right_plan
 from dflash_deploy.explain.secret import shown
 from dflash_deploy.explain.serving import serving
 from dflash_deploy.explain.shell import Words
+from dflash_deploy.explain.translated import next_step, translated
 from dflash_deploy.explain.variables import filled_in
 from dflash_deploy.explain.versions import Versions, versions_of
 from dflash_deploy.hardware import Hardware
@@ -40,6 +42,8 @@ class Report:
     target: str | None = None
     right: Plan | DFlashError | None = None
     right_text: str | None = None
+    hint: str | None = None
+    """What to do where there is no right command."""
 
     @property
     def refused(self) -> str | None:
@@ -108,7 +112,15 @@ def _report(
     if text is None and isinstance(right, Plan):
         text = render(right)  # the embedded engine is in no image
     return Report("a model run by itself", command.kind, _legible(judge_alone(command, registry)),
-                  engine, None, shown(model) or None, right, text)  # fmt: skip
+                  engine, None, shown(model) or None, right, text,
+                  _planned(right, model, engine))  # fmt: skip
+
+
+def _planned(right: Plan | DFlashError | None, model: str, engine: str) -> str | None:
+    """What to do where there is none: an option of ours needs a command in front."""
+    hint = right.hint if isinstance(right, DFlashError) else None
+    before = f"dflash plan {shlex.quote(shown(model))} --engine {engine} "
+    return before + hint if hint and hint.startswith("--") else hint
 
 
 def _benchmark(command: Command, registry: Registry, hardware: Hardware) -> Report:
@@ -117,7 +129,8 @@ def _benchmark(command: Command, registry: Registry, hardware: Hardware) -> Repo
     line = bench_line(command, registry, hardware) if isinstance(right, Plan) else None
     refused = right if isinstance(right, DFlashError) else None
     return Report("a benchmark", command.kind, _legible(judge_benchmark(command, registry)),
-                  engine, None, shown(model) or None, refused, line)  # fmt: skip
+                  engine, None, shown(model) or None, refused, line,
+                  _planned(right, model, engine))  # fmt: skip
 
 
 def _served(command: Command, registry: Registry, versions: Versions, hardware: Hardware) -> Report:
@@ -129,17 +142,19 @@ def _served(command: Command, registry: Registry, versions: Versions, hardware: 
         title += f" on {hardware}"
     title += versions.why(command)
     target = shown(seen.target) if seen.target else None
-    found = one_verdict([*judge(seen, right), *(item.legible for item in made.refused)])
+    found = [*judge(seen, right), *(item.legible for item in made.refused)]
     if too_large := misfit(seen):
         part, message = cards_part(seen), too_large.message
-        found = one_verdict([*found, Judged(part, "wrong", message, "an estimate: docs/memory.md")])
+        found.append(Judged(part, "wrong", message, "an estimate: docs/memory.md"))
+    said = one_verdict(replace(item, message=translated(item.message, seen)) for item in found)
     text: str | None = None
     if isinstance(right, Plan) and command.container is not None:
         right, text = _in_docker(right, registry, command.container)
     elif isinstance(right, Plan):
         text = render(right)
-    return Report(title, "serve", tuple(found), seen.name, str(seen.version), target,
-                  right, text)  # fmt: skip
+    hint = next_step(right, seen) if isinstance(right, DFlashError) else None
+    return Report(title, "serve", tuple(said), seen.name, str(seen.version), target,
+                  right, text, hint)  # fmt: skip
 
 
 def _legible(found: Iterator[Judged]) -> tuple[Judged, ...]:

@@ -32,8 +32,8 @@ def test_a_file_as_json(dflash) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ((), 2, "one command, or one --file"),
-        (("--", "ls", "-l"), 2, "no command for a DFlash server"),
+        ((), 2, "one command after `--`, or one --file"),
+        (("--", "ls", "-l"), 2, "none of this starts a DFlash server"),
         (("--", "vllm serve 'open"), 2, "never closed"),
         (("--file", "/nowhere"), 2, "cannot be read"),
         (("--engine-version", "latest", "--", "vllm", "serve", "m"), 2, "is not a release"),
