@@ -74,11 +74,19 @@ def check_foreign(entry: Entry, registry: Registry) -> None:
 def check_servable(entry: Entry, named: Draft | None) -> None:
     reason = (named and named.unservable) or entry.model.unservable
     if reason:
-        found = f"dflash registry add {entry.id} --target OWNER/NAME, once that id is known"
         raise Unsupported(
             f"{named.id if named else entry.name} cannot be served: {reason}",
-            hint=found if entry.stands_in else f"dflash show {entry.name}",
+            hint=_to_serve(entry, named),
         )
+
+
+def _to_serve(entry: Entry, named: Draft | None) -> str:
+    """What makes it servable, where it is only that nobody has read a draft's config."""
+    if entry.stands_in:
+        return f"dflash registry add {entry.id} --target OWNER/NAME, once that id is known"
+    meant = [named] if named else entry.model.drafts
+    unread = next((each.id for each in meant if each.block_size is None and each.on_hub), None)
+    return f"dflash registry add {unread}" if unread else f"dflash show {entry.name}"
 
 
 def check_remote_code(

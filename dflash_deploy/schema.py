@@ -170,6 +170,8 @@ class Draft(Struct, frozen=True, kw_only=True):
     gated: bool | None = False
     unservable: str | None = None
     """Why no release of any engine serves it rightly; None where one does."""
+    on_hub: bool = True
+    """Whether its config can be read where the engines fetch from."""
     note: str | None = None
 
     @property

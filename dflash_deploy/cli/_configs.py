@@ -36,6 +36,8 @@ class Source:
 
 def draft_source(name: str, draft_id: str | None) -> Source:
     """A draft's config, from a folder if there is one of that name, else from the hub."""
+    if not name.strip():
+        raise UsageError("no draft is named", hint="dflash registry add OWNER/NAME, its hub id")
     folder = Path(name)
     try:
         there = folder.is_dir()
@@ -60,7 +62,8 @@ def from_hub(repository: str) -> Source:
 
     if not HUB_ID.fullmatch(repository):
         raise UsageError(
-            f"`{repository}` is neither a folder nor a hub id", hint="OWNER/NAME, as on the hub"
+            f"`{repository}` is neither a folder nor a hub id",
+            hint="dflash registry add OWNER/NAME, as on the hub",
         )
     folder, commit = hub.small_files(repository, (CONFIG, INDEX), _output.phase)
     config = parse((folder / CONFIG).read_bytes(), f"{CONFIG} of {repository}")

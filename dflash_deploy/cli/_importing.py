@@ -39,6 +39,8 @@ class Overlay:
 
 
 def read_recipe(place: str, folder: Path | None) -> Overlay:
+    if not place.strip():
+        raise UsageError("no recipe is named", hint="dflash registry import FILE, or its address")
     root = folder or user_folder()
     registry = _entry_file.below(folder)
     name, data = _fetched(place) if "://" in place else (place, _read(place))
@@ -76,7 +78,7 @@ def _read(place: str) -> bytes:
             return _limited(iter(lambda: file.read(1 << 16), b""), place)
     except OSError as error:
         raise RegistryError(
-            f"{place or '.'}: cannot be read: {unread(error)}",
+            f"{place}: cannot be read: {unread(error)}",
             hint="a recipe's file, or its https address",
         ) from error
 

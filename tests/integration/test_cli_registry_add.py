@@ -287,6 +287,7 @@ def test_what_does_not_fit_is_refused(bare, tmp_path, changes, target, code, sai
     ("words", "code", "said"),
     [
         (("no-folder",), 2, "neither a folder nor a hub id"),
+        (("",), 2, "no draft is named"),
         (("org/small", "--id", "a/b"), 2, "--id"),
         ((".", "--id", "a/b"), 2, "no readable config.json"),
         ((DEMO, "--id", "not-an-id"), 2, "--id OWNER/NAME"),

@@ -144,7 +144,7 @@ def test_what_is_no_recipe_is_one_line(dflash, tmp_path, content, code) -> None:
         ("https://127.0.0.1:x/", 2, "no address"),
         ("https://me:hunter2@127.0.0.1:1/x?token=hunter2", 6, "https://127.0.0.1:1/x cannot"),
         ("ftp://me:hunter2@host/x", 2, "ftp://host/x: only https"),
-        ("", 3, "cannot be read"),
+        ("", 2, "no recipe is named"),
         ("/dev/zero", 3, "over 1 MiB"),
         ("f" * 5000, 3, "File name too long"),
         ("a\nb.yaml", 2, "`a?b.yaml`: the name has signs"),

@@ -155,6 +155,23 @@ def test_a_draft_or_target_that_nothing_serves_says_why(registry):
         resolved(registry, "alpamayo-1.5-10b")
 
 
+def test_a_draft_that_nobody_read_can_be_added(registry):
+    """Where the hub has it; what an entry stands in for needs its target named too."""
+    unread = [
+        (entry, draft) for entry in registry.entries.values() for draft in entry.model.drafts
+        if draft.block_size is None and not entry.stands_in
+    ]  # fmt: skip
+    for entry, draft in unread:
+        with pytest.raises(Unsupported) as caught:
+            resolved(registry, draft.id)
+        wanted = f"registry add {draft.id}" if draft.on_hub else f"show {entry.name}"
+        assert caught.value.hint == f"dflash {wanted}"
+    assert {draft.on_hub for _, draft in unread} == {True, False}
+    with pytest.raises(Unsupported) as caught:
+        resolved(registry, "glm-5.1")
+    assert caught.value.hint == "dflash registry add z-lab/GLM-5.1-FP8-DFlash"
+
+
 def test_a_restricted_licence_is_said_before_anything_is_fetched(registry):
     lines = resolved(registry, "minimax-m2.7").warnings
     assert any("evaluation alone" in line for line in lines)
