@@ -43,14 +43,17 @@ def explain(
     """
     from dflash_deploy import hardware
     from dflash_deploy.explain.config_file import read_file
+    from dflash_deploy.explain.manifest import pasted
     from dflash_deploy.explain.report import reports
-    from dflash_deploy.explain.shell import from_argv, from_text
+    from dflash_deploy.explain.shell import from_argv
     from dflash_deploy.registry import load
 
     known = load(registry)
     if (file is None) == (not words):
         raise UsageError("one command after `--`, or one --file", hint=_EXAMPLE)
-    commands = from_text(_text(file)) if file is not None else from_argv(words or [])
+    one = words[0] if words and len(words) == 1 and len(words[0].split()) > 1 else None
+    text = _text(file) if file is not None else one
+    commands = from_argv(words or []) if text is None else pasted(text)
     cards = hardware.parse(gpu, known.gpus) if gpu is not None else hardware.probe(known.gpus)
     made = reports(commands, known, engine_version, cards, read_file)
     if not made:

@@ -63,8 +63,9 @@ def _option(given: Given, seen: Seen) -> Iterator[Judged]:
 
 
 def _word(given: Given, _: Seen) -> Judged | None:
-    wrong = "a word that belongs to no option"
-    return Judged(as_part(given), "wrong", wrong) if given.flag is None else None
+    if given.flag is not None or any(map(needs_shell, given.words)):
+        return None
+    return Judged(as_part(given), "wrong", "a word that belongs to no option")
 
 
 def _secret(given: Given, seen: Seen) -> Judged | None:

@@ -37,7 +37,7 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
         *_release(serving),
         *_variables(serving, plan),
         *_image(serving),
-        *judge_docker(serving),
+        *(judge_docker(serving) if serving.command.form != "k8s" else ()),
         *_program(serving),
         *judge_flags(Seen(serving, planned(serving, plan), spoken)),
         *ruled(serving),
@@ -147,6 +147,9 @@ def _image(serving: Serving) -> Iterator[Judged]:
 
 def _program(serving: Serving) -> Iterator[Judged]:
     command = serving.command
+    if command.form and serving.entry:
+        line = f"dflash plan {serving.entry.name} --engine {serving.name} --format {command.form}"
+        yield Judged("the file", "note", f"`{line}` writes a whole one")
     for other in command.also:
         yield Judged(other, "note", "runs in each new container before the server, and is left out:"
                      " an image of your own can hold it")  # fmt: skip

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 from typing import Literal
 
-from dflash_deploy.errors import UsageError
 from dflash_deploy.explain.config_file import ConfigFile
 from dflash_deploy.explain.container import Container, container
-from dflash_deploy.explain.shell import Words, from_text, too_long
+from dflash_deploy.explain.shell import Words, too_long
+from dflash_deploy.explain.unwrapped import also_run, name, unwrapped
 from dflash_deploy.schema import EngineName
 
 Kind = Literal["serve", "install", "benchmark", "run-alone", "variables"]
 MOST_WORDS = 2000
-_SHELLS = frozenset({"bash", "sh", "zsh"})
-_WRAPPERS = frozenset(
-    {"uv", "uvx", "srun", "numactl", "taskset", "nice", "ionice", "timeout", "stdbuf", "conda",
-     "mamba", "micromamba", "poetry", "pipenv", "pixi", "hatch", "nsys", "kubectl",
-     "oc"}
-)  # fmt: skip
-"""Programs that start another, whose options are not the engine's."""
+_OPTIONS = 10
+"""Words of Python's own, or of what starts it, before the module."""
 _PIN = re.compile(r"(?:--\w+=)?(?:vllm|sglang)(?:\[[\w,-]*\])?==([\w.]+)")
 _MODULES: dict[str, EngineName] = {
     "sglang.launch_server": "sglang", "vllm.entrypoints.openai.api_server": "vllm",
 }  # fmt: skip
+_WITH_COMMAND: dict[str, EngineName] = {
+    "vllm.entrypoints.cli.main": "vllm", "vllm": "vllm", "sglang": "sglang",
+}  # fmt: skip
+"""Modules that want `serve` behind them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,8 @@ class Command:
     pinned: str | None = None
     also: tuple[str, ...] = ()
     """What a shell in the container runs beside the server."""
+    form: str | None = None
+    """The kind of file that it is a part of, as `plan --format` calls it."""
 
     @property
     def version(self) -> str | None:
@@ -65,7 +65,8 @@ def read(words: Words) -> Command | None:
 
     Raises UsageError for more words than any command has.
     """
-    rest = _unwrapped(words.words)
+    inner = unwrapped(words, _starts)
+    rest = inner.words
     if not rest:
         if not (words.env or words.optional_env):
             return None
@@ -75,26 +76,9 @@ def read(words: Words) -> Command | None:
         raise too_long()
     if found is None:
         return None
-    env = {**words.env, **found.env}
-    return replace(found, env=env, mended=words.mended, pinned=_pinned(words.words))
-
-
-def _unwrapped(rest: tuple[str, ...]) -> tuple[str, ...]:
-    """What `uv run`, `srun`, `kubectl run ... --` or `bash -c` start."""
-    if _name(rest) in _WRAPPERS:
-        return next((rest[i:] for i in range(1, min(len(rest), 40)) if _server(rest[i:])), rest)
-    inner = _inside_shell(rest)
-    return next((words.words for words in inner if _server(words.words)), rest)
-
-
-def _inside_shell(rest: tuple[str, ...]) -> list[Words]:
-    """The commands of `bash -c "..."`; none of anything else."""
-    if len(rest) < 3 or _name(rest) not in _SHELLS or rest[1] not in ("-c", "-lc"):
-        return []
-    try:
-        return from_text(rest[2])
-    except UsageError:
-        return []
+    env = {**inner.env, **found.env}
+    return replace(found, env=env, mended=words.mended, pinned=_pinned(words.words),
+                   form=words.form)  # fmt: skip
 
 
 def _pinned(rest: tuple[str, ...]) -> str | None:
@@ -104,15 +88,15 @@ def _pinned(rest: tuple[str, ...]) -> str | None:
     return next((found[1] for word in rest[:40] if (found := _PIN.fullmatch(word))), None)
 
 
-def _name(rest: tuple[str, ...]) -> str:
-    return PurePosixPath(rest[0]).name if rest else ""
-
-
 def _tool(rest: tuple[str, ...]) -> Command | None:
-    program = _name(rest)
+    program = name(rest)
     if program == "docker" and rest[1:3] == ("model", "run"):
         return Command("run-alone", "docker model run", rest[3:])
-    if program in ("docker", "podman") and "run" in rest[1:3]:
+    if (
+        program in ("docker", "podman", "nerdctl")
+        and rest[1:2] != ("compose",)
+        and ("run" in rest[1:3])
+    ):
         return _container(rest[rest.index("run") + 1 :])
     if "install" in rest[:4] and program in ("pip", "pip3", "uv", "python", "python3"):
         after = rest.index("install") + 1
@@ -125,16 +109,32 @@ def _tool(rest: tuple[str, ...]) -> Command | None:
     return None
 
 
+def _starts(rest: tuple[str, ...]) -> bool:
+    found = _server(rest) or _tool(rest)
+    return found is not None and found.kind == "serve"
+
+
 def _server(rest: tuple[str, ...]) -> Command | None:
-    """`vllm serve`, `sglang serve`, or the module that either stands for."""
-    program = _name(rest)
+    """`vllm serve`, `sglang serve`, or the module or file that either stands for."""
+    program = name(rest)
     if program in ("vllm", "sglang") and rest[1:2] == ("serve",):
         engine: EngineName = "vllm" if program == "vllm" else "sglang"
         return Command("serve", f"{engine} serve", rest[2:], engine)
-    if program.startswith("python") and "-m" in rest[1:4]:
-        module, after = rest.index("-m") + 1, rest.index("-m") + 2
-        if found := _MODULES.get("".join(rest[module:after])):
-            return Command("serve", f"python -m {rest[module]}", rest[after:], found)
+    if program.startswith("python") or program in ("-m", "torchrun", "accelerate"):
+        return _module(rest)
+    return None
+
+
+def _module(rest: tuple[str, ...]) -> Command | None:
+    """`python -m MODULE`, or the path of its file."""
+    for at, word in enumerate(rest[:_OPTIONS]):
+        module = word.removesuffix(".py").replace("/", ".").lstrip(".")
+        known = (each for each in _MODULES if module == each or module.endswith(f".{each}"))
+        if (found := next(known, None)) and (word.endswith(".py") or rest[at - 1] == "-m"):
+            return Command("serve", f"python -m {found}", rest[at + 1 :], _MODULES[found])
+        engine = _WITH_COMMAND.get(word) if rest[at - 1] == "-m" else None
+        if engine and rest[at + 1 : at + 2] == ("serve",):
+            return Command("serve", f"{engine} serve", rest[at + 2 :], engine)
     return None
 
 
@@ -143,13 +143,12 @@ def _container(words: tuple[str, ...]) -> Command | None:
     found = container(words)
     if found is None:
         return None
-    started = (found.entrypoint, *found.words) if found.entrypoint else found.words
-    inner = _server(_unwrapped(started)) if started else None
+    started = Words((found.entrypoint, *found.words) if found.entrypoint else found.words)
+    inner = _server(unwrapped(started, _starts).words)
     engine = inner.engine if inner else _engine_of(found.image)
     if engine is None:
         return None
-    others = (each.words for each in _inside_shell(started) if not _server(each.words))
-    also = tuple(f"{each[0]} ..." for each in others if each)
+    also = tuple(f"{each[0]} ..." for each in also_run(started, _starts) if each)
     return Command(
         "serve", inner.program if inner else found.image, inner.argv if inner else found.words,
         engine, found.env, container=found, also=also,

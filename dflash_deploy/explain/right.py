@@ -20,8 +20,9 @@ from dflash_deploy.errors import (
 )
 from dflash_deploy.explain.judged import Judged, as_part
 from dflash_deploy.explain.ruled import said_part
-from dflash_deploy.explain.secret import may_be_repeated
+from dflash_deploy.explain.secret import may_be_repeated, shown
 from dflash_deploy.explain.serving import Serving
+from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.explain.wanted import request_of, variables
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
@@ -50,6 +51,8 @@ def right_plan(serving: Serving) -> Right:
     that this release knows are passed on. A release that cannot serve the pair gives way to the
     newest.
     """
+    if serving.target and serving.entry is None and needs_shell(serving.target):
+        return Right(unset(shown(serving.target)))
     made = _with_own_values(serving)
     newest = Version(serving.engine.releases[-1].version)
     if isinstance(made.plan, EngineError) and serving.version != newest:
@@ -57,6 +60,14 @@ def right_plan(serving: Serving) -> Right:
     if isinstance(made.plan, UnknownModel) and (line := _adding(serving)):
         return Right(UnknownModel(made.plan.message, hint=line))
     return made
+
+
+def unset(word: str) -> UsageError:
+    """The model is a variable that the text does not set."""
+    return UsageError(
+        f"{word} is filled in by a shell, and nothing here says with what",
+        hint="the same command with the model's hub id in its place",
+    )
 
 
 def _adding(serving: Serving) -> str | None:

@@ -8,39 +8,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dflash_deploy.errors import UsageError
+from dflash_deploy.explain.cleaned import OPTIONAL, TOOLS, lines_of, shown
 from dflash_deploy.explain.mend import mended
 
 LARGEST = 1 << 18
 """Characters of a text; a published command has a thousandth of it."""
 MOST_LINES = 60
 """That one quote may run over."""
-_ASSIGNMENT = re.compile(r"[A-Z_][A-Z0-9_]*=.*", re.DOTALL)
-"""Upper case alone: a keyword argument in a client's snippet is no variable."""
-_PREFIXES = frozenset({"sudo", "nohup", "time", "env", "exec", "export", "{", "("})
-_TOOLS = (
-    r"(?:vllm serve|sglang serve|python[\d.]* -m (?:sglang|vllm|dflash|pip)[\w.]*"
-    r"|torchrun|uv run|uvx"
-    r"|(?:docker|podman) (?:model |container )?run|(?:uv )?pip3? install)"
-)
-_STARTS = re.compile(rf"(?:^|[;&|(])\s*(?:[A-Za-z_]\w*=\S*\s+|\w+\s+)*?(?:\S*/)?{_TOOLS}(?=\s)")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_PREFIXES = frozenset(
+    {"sudo", "nohup", "time", "env", "exec", "export", "{", "do", "then", "else", "RUN", "CMD",
+     "ENTRYPOINT"}
+)  # fmt: skip
+_STARTS = re.compile(rf"(?:^|[;&|(])\s*(?:[A-Za-z_]\w*=\S*\s+|\w+\s+)*?(?:\S*/)?{TOOLS}(?=\s)")
 """A line with a command in it: only there may a quote run on. Prose has apostrophes."""
-_IN_COMMENT = re.compile(rf"(?:^|#|: )\s*((?:uv |python3? -m )?{_TOOLS})(?= )")
-"""Where a command starts on a line that lost its breaks: `# Start the server: vllm serve ...`."""
-_GLUED = re.compile(
-    r"(?<=[a-z0-9])(?=vllm serve [\w\"']|export [A-Z_]+=|python3? -m (?:sglang|vllm|dflash)\.)"
-)
-"""Two commands that a copy ran together: `--x 32768export A=1`."""
-_PROMPT = re.compile(
-    r"(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:[^\s$#%]*[$%#]\s+|[$%]\s+)"
-    r"|>{1,3}\s+|!(?=\w)|PS \S*>\s+"
-)
-"""What a terminal, a notebook or a quotation puts before a command."""
-_TYPOGRAPHIC = str.maketrans("\u2018\u2019\u201c\u201d\u00a0", "''\"\" ")
-"""As word processors and blogs mend quotes."""
-_CONTROLS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f\x80-\x9f]")
-_COMMENTED_EXPORT = re.compile(r"#\s*export\s+([A-Za-z_]\w*)=(\S*)")
-_OPTIONAL = "#optional"
-"""How a variable behind a comment sign is marked until it is read."""
 _SEPARATORS = re.compile(r"[;&|]+")
 _REDIRECTION = re.compile(r"\d*(?:>{1,2}|<{1,3})([^>]*)")
 
@@ -55,6 +36,8 @@ class Words:
     """Variables that the text shows behind a comment sign."""
     mended: tuple[str, ...] = ()
     """Words that a copy had damaged, as they were meant."""
+    form: str | None = None
+    """The kind of file that they are from; None: a shell's."""
 
 
 def from_argv(argv: Iterable[str]) -> list[Words]:
@@ -74,52 +57,19 @@ def from_text(text: str) -> list[Words]:
     """
     if len(text) > LARGEST or "\0" in text:
         raise too_long()
-    plain = _CONTROLS.sub("", text.translate(_TYPOGRAPHIC))
-    lines = (
-        part
-        for line in plain.splitlines()
-        for whole in _GLUED.sub("\n", line).splitlines()
-        for part in _unfolded(_bare(whole))
-    )
-    marked = (_COMMENTED_EXPORT.sub(rf"{_OPTIONAL} \1=\2", line.strip()) for line in lines)
-    kept = [
-        "" if line.startswith("```") else line
-        for line in marked if not line.startswith(("# ", "##"))
-    ]  # fmt: skip
-    joined = re.sub(r"\\[ \t]*\n", " ", "\n".join(kept))
-    # a copy that lost its line breaks keeps the backslashes
-    joined = re.sub(r"[ \t]\\[ \t]+|\\[ \t]+(?=--)", " ", joined)
-    return [command for line in _logical_lines(joined) for command in _commands(line)]
+    return [command for line in _logical_lines(lines_of(text)) for command in _commands(line)]
 
 
 def too_long() -> UsageError:
     return UsageError("this is no command: too long, or binary", hint="dflash explain -- COMMAND")
 
 
-def _bare(line: str) -> str:
-    """A row of a table holds one line of the command, and a prompt is no part of it."""
-    stripped = line.strip()
-    if stripped.startswith("|"):
-        stripped = stripped.strip("|").strip().removesuffix("|").strip()
-    if stripped.startswith("`") and not stripped.startswith("```"):
-        stripped = stripped.strip("`. ")
-    return _PROMPT.sub("", stripped, count=1) if _PROMPT.match(stripped) else stripped
-
-
-def _unfolded(line: str) -> Iterator[str]:
-    """A comment with commands in it, as the hub's pages copy: each command on a line of its own."""
-    starts = [found.start(1) for found in _IN_COMMENT.finditer(line)]
-    if not line.startswith("#") or not starts:
-        yield line
-        return
-    for start, end in zip(starts, [*starts[1:], None], strict=True):
-        yield line[start:end].partition(" # ")[0]
-
-
 def _logical_lines(text: str) -> Iterator[list[str]]:
     """Each line of words; in a command, a quote may run over several lines, but no empty one."""
     pending: list[str] = []
-    for line in [*text.splitlines(), ""]:
+    for line in [*text.split("\n"), ""]:
+        if not (line or pending):
+            continue
         if pending and (not line or len(pending) > MOST_LINES):
             raise UsageError(
                 "a quote in this command is never closed", hint="dflash explain --file -"
@@ -140,7 +90,7 @@ def _split(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split = True
     lexer.commenters = ""
-    words = list(lexer)
+    words = [shown(word) for word in lexer]
     # a lone # starts a comment; inside a word it is part of an address
     return words[: words.index("#")] if "#" in words else words
 
@@ -167,13 +117,23 @@ def _without_redirections(words: list[str]) -> Iterator[str]:
 
 
 def _with_env(words: list[str]) -> Words:
-    optional = words[:1] == [_OPTIONAL]
+    optional = words[:1] == [OPTIONAL]
     env: dict[str, str] = {}
     rest = words[1:] if optional else words
-    rest, changed = mended(rest)
-    while rest and (rest[0] in _PREFIXES or _ASSIGNMENT.fullmatch(rest[0])):
-        name, equals, value = rest[0].partition("=")
+    rest, changed = mended(_without_parentheses(rest))
+    at = 0
+    while at < len(rest) and (rest[at] in _PREFIXES or ASSIGNMENT.fullmatch(rest[at])):
+        name, equals, value = rest[at].partition("=")
         if equals:
             env[name] = value
-        rest = rest[1:]
+        at += 1
+    rest = rest[at:]
     return Words((), {}, env) if optional else Words(tuple(rest), env, mended=tuple(changed))
+
+
+def _without_parentheses(words: list[str]) -> list[str]:
+    """Of a subshell, which has its own variables and is a command all the same."""
+    if not words or not words[0].startswith("("):
+        return words
+    *rest, last = [words[0][1:], *words[1:]]
+    return [word for word in (*rest, last.removesuffix(")")) if word]

@@ -22,7 +22,7 @@ _BEHIND = re.compile(r"-- (?=--)| after `--`")
 
 def translated(text: str, serving: Serving) -> str:
     """The same in the engine's words; a command of ours stays as it is."""
-    if text.startswith("dflash "):
+    if "dflash " in text:
         return text
     text = _BEHIND.sub("", _ENGINE.sub("", text))
     return _OURS.sub(lambda found: _spelled(found[1], found[2], serving), text)

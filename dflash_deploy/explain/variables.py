@@ -9,7 +9,8 @@ from dataclasses import replace
 from dflash_deploy.explain.secret import is_secret_variable
 from dflash_deploy.explain.shell import LARGEST, Words
 
-_USED = re.compile(r"\$(?:\{([A-Z_][A-Z0-9_]*)\}|([A-Z_][A-Z0-9_]*))")
+_USED = re.compile(r"\$(?:\{([A-Za-z_]\w*)(?::?[-=]([^{}]*))?\}|([A-Za-z_]\w*))")
+"""Its name, and what it is where nobody set it."""
 _BY_A_SHELL = re.compile(r"\$[\w{(]|`|^~(?:/|$)")
 _LONGEST = 4096
 """Of a value: a text of variables within variables would grow without end."""
@@ -18,7 +19,8 @@ _LONGEST = 4096
 def filled_in(commands: Iterable[Words]) -> Iterator[Words]:
     """Words with the values that the text gives their variables; keys stay names.
 
-    A variable that only words use is no part of the server's environment.
+    A variable that only words use is no part of the server's environment; one in lower case is
+    seldom any: a keyword argument of a client's snippet looks the same.
     """
     known: dict[str, str] = {}
     listed = list(commands)
@@ -34,7 +36,10 @@ def filled_in(commands: Iterable[Words]) -> Iterator[Words]:
         if room < 0:
             yield from listed[listed.index(command) :]
             return
-        env = {name: value for name, value in command.env.items() if name not in known}
+        env = {
+            name: value for name, value in command.env.items()
+            if name not in known and (name.isupper() or name.endswith("_proxy"))
+        }  # fmt: skip
         yield replace(command, words=words, env=env)
 
 
@@ -44,8 +49,11 @@ def needs_shell(word: str) -> bool:
 
 
 def _names(word: str) -> list[str]:
-    return [braced or bare for braced, bare in _USED.findall(word)]
+    return [braced or bare for braced, _, bare in _USED.findall(word)]
 
 
 def _filled(word: str, known: dict[str, str]) -> str:
-    return _USED.sub(lambda found: known.get(found[1] or found[2], found[0]), word)
+    return _USED.sub(
+        lambda found: known.get(found[1] or found[3], found[0] if found[2] is None else found[2]),
+        word,
+    )

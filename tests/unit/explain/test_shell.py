@@ -25,7 +25,7 @@ from dflash_deploy.explain.shell import Words, from_argv, from_text
         ("a; b && c | d", [("a",), ("b",), ("c",), ("d",)]),
         ("vllm serve a # a comment", [("vllm", "serve", "a")]),
         ('pip install "x @ git+https://h/y#sub=z"', [("pip", "install", "x @ git+https://h/y#sub=z")]),
-        ("vllm serve $(rm -rf /) `id`", [("vllm", "serve", "$(rm", "-rf", "/)", "`id`")]),
+        ("vllm serve $(rm -rf /) `id`", [("vllm", "serve", "$(rm -rf /)", "`id`")]),
         ("vllm serve --sc '{\"a\":\n 1}'", [("vllm", "serve", "--sc", '{"a":\n1}')]),
         ("# only a comment", []),
         ("", []),
