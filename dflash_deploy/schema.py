@@ -147,7 +147,8 @@ class Draft(Struct, frozen=True, kw_only=True):
     block_size: BlockSize | None
     """As trained. Engines derive theirs: vLLM counts block - 1 draft tokens, SGLang the block."""
     path: str | None = None
-    """Where the weights are inside the registry, for a draft that ships with it."""
+    """Where the weights are: inside the registry for a draft that ships with it; in an entry of the
+    user's own, the whole path of a folder."""
     revision: str | None = None
     architecture: str
     layers: list[Layers]

@@ -141,7 +141,7 @@ def _check_drafts(entry: Entry, _: Mapping[str, Engine]) -> _Found:
             yield where, "a draft that is served needs its `block_size`"
         if draft.thinking is not None and not thinks:
             yield where, f"`thinking: {draft.thinking}`, but the target has no thinking modes"
-        if draft.path is not None and not _stays_inside(draft.path):
+        if draft.path is not None and entry.layer == "shipped" and not _stays_inside(draft.path):
             yield where, f"`path: {draft.path}` must stay inside the registry"
         if draft.revision is not None and not _WORD.fullmatch(draft.revision):
             yield where, f"`revision: {draft.revision}` is no commit, tag or branch name"
@@ -168,12 +168,14 @@ def _check_weights(entry: Entry, _: Mapping[str, Engine]) -> _Found:
 
 
 def _check_paths(entry: Entry, _: Mapping[str, Engine]) -> _Found:
-    """Only what ships with the package has weights of its own inside the registry."""
-    if entry.layer == "shipped":
-        return
-    for draft in entry.own_drafts:
-        if draft.path is not None:
-            yield f"draft `{draft.id}`", "`path` is for drafts that ship here: leave it out"
+    """Folders of this machine are named by nobody but their user."""
+    for draft in entry.own_drafts if entry.layer != "shipped" else ():
+        if draft.path is None:
+            continue
+        if entry.layer != "user":
+            yield f"draft `{draft.id}`", "`path` is for drafts of your own registry: leave it out"
+        elif not _is_whole(draft.path):
+            yield f"draft `{draft.id}`", f"`path: {draft.path}` is not the whole path of a folder"
 
 
 def _check_code(entry: Entry, _: Mapping[str, Engine]) -> _Found:
@@ -358,6 +360,11 @@ def _twice(where: str, names: Iterable[str]) -> _Found:
     for name, count in Counter(names).items():
         if count > 1:
             yield where, f"`{name}` stands here {count} times"
+
+
+def _is_whole(path: str) -> bool:
+    parts = PurePosixPath(path)
+    return parts.is_absolute() and ".." not in parts.parts and path.isprintable()
 
 
 def _stays_inside(path: str) -> bool:

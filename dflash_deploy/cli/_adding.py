@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from dflash_deploy.cli import _entry_file
 from dflash_deploy.cli._configs import CONFIG, Source, draft_source, target_source
 from dflash_deploy.draft_config import ReadDraft, read_draft
 from dflash_deploy.entry_yaml import as_yaml
-from dflash_deploy.errors import RegistryError
+from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.new_entry import NewEntry, compose
 from dflash_deploy.pairing import check_known, draft_classes, find_target, spelled, wants_config
 from dflash_deploy.registry import Entry, Registry, user_folder
@@ -48,6 +51,13 @@ def added(
         source.config, known_as, draft_classes(registry.engines),
         revision=source.revision, stored=source.stored,
     )  # fmt: skip
+    if source.folder and folder:
+        raise UsageError(
+            f"{source.id} is on this machine alone, and goes into your own registry",
+            hint="leave --registry out; or --id OWNER/NAME, by which the hub has it",
+        )
+    if source.folder:
+        read = dataclasses.replace(read, draft=replace(read.draft, path=source.folder))
     target_id, entry = find_target(registry, read, target)
     check_known(entry, known_as)
     its, target_read = None, None

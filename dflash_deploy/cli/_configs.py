@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +17,8 @@ from dflash_deploy.errors import UsageError, unread
 from dflash_deploy.model_config import HUB_ID, Stored, parse
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
+LOCAL = "local"
+"""Owner of the drafts that no hub has: engines read them from their folders."""
 LONGEST_HEADER = 100 << 20
 """Bytes; the safetensors format allows no longer one."""
 LARGEST = 64 << 20
@@ -32,6 +34,8 @@ class Source:
     place: str
     revision: str | None = None
     stored: Stored | None = None
+    folder: str | None = None
+    """Where engines read it, of one that no hub has."""
 
 
 def draft_source(name: str, draft_id: str | None) -> Source:
@@ -95,15 +99,21 @@ def from_folder(folder: Path, given: str | None) -> Source:
             f"{folder} has no readable {CONFIG}: {error.strerror}", hint="a hub id, or its folder"
         ) from error
     config = parse(data, f"{folder / CONFIG}")
-    if named is None:
-        raise UsageError(
-            f"{folder} says no hub id, by which engines fetch a draft: they read none from here",
-            hint=f"dflash registry add {shlex.quote(str(folder))} --id OWNER/NAME",
-        )
+    known_as, unpublished = named or f"{LOCAL}/{_slug(path.name)}", named is None
+    unpublished |= known_as.startswith(f"{LOCAL}/")
     return Source(
-        named, config, str(folder),
-        commit if named == cached else None, stored_size(path),
-    )  # fmt: skip
+        known_as,
+        config,
+        str(folder),
+        commit if named == cached else None,
+        stored_size(path),
+        str(path) if unpublished else None,
+    )
+
+
+def _slug(name: str) -> str:
+    """A folder's name as the second half of a hub id."""
+    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).lstrip("-._") or "draft"
 
 
 def stored_size(folder: Path) -> Stored | None:

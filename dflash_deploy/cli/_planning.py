@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os.path
 from dataclasses import dataclass
 from pathlib import Path
 
 from dflash_deploy import hardware
 from dflash_deploy.choose import default_engine
 from dflash_deploy.cli._options import EngineOption, KvOption, api_key_env
+from dflash_deploy.errors import RegistryError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
 from dflash_deploy.registry import Registry
@@ -42,7 +44,19 @@ class Wanted:
 def planned(registry: Registry, wanted: Wanted, *, target_path: str | None = None) -> Plan:
     """The plan for the options as typed, on the cards named or found."""
     request = request_for(registry, wanted, target_path or converted_path(registry, wanted))
-    return make_plan(registry, request, cards(registry, wanted, request))
+    plan = make_plan(registry, request, cards(registry, wanted, request))
+    check_folder(plan)
+    return plan
+
+
+def check_folder(plan: Plan) -> None:
+    """Raises RegistryError for a draft of this machine whose folder is gone."""
+    folder = plan.draft.path
+    if folder and not os.path.isfile(os.path.join(folder, "config.json")):  # noqa: PTH113, PTH118
+        raise RegistryError(
+            f"{plan.draft.id} is served from {folder}, and there is no config.json",
+            hint="put it back, or: dflash registry add FOLDER --id local/NAME, where it is now",
+        )
 
 
 def request_for(registry: Registry, wanted: Wanted, target_path: str | None = None) -> Request:

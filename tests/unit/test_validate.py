@@ -74,8 +74,8 @@ def test_the_shipped_registry_has_no_problem() -> None:
         (changed(target=replace(TARGET, thinking=None)), f"draft `{DRAFT.id}`", "no thinking"),
         (changed(drafts=[replace(DRAFT, block_size=1)]), f"draft `{DRAFT.id}`", "drafts nothing"),
         (changed(drafts=[replace(DRAFT, id="/tmp/x")]), "draft `/tmp/x`", "<owner>/<name>"),
-        (changed(drafts=[replace(DRAFT, path="../x")]), f"draft `{DRAFT.id}`", "inside"),
-        (changed(drafts=[replace(DRAFT, path="/etc")]), f"draft `{DRAFT.id}`", "inside"),
+        (changed(drafts=[replace(DRAFT, path="x")]), f"draft `{DRAFT.id}`", "not the whole path"),
+        (changed(drafts=[replace(DRAFT, path="/x/../y")]), f"draft `{DRAFT.id}`", "not the whole path"),
         (changed(drafts=[replace(DRAFT, revision="-x")]), f"draft `{DRAFT.id}`", "revision"),
         (changed(drafts=[DRAFT, DRAFT]), "drafts", "2 times"),
         # floors
@@ -145,6 +145,15 @@ def test_weights_from_a_wheel_are_pinned(weights: dict[str, Any], says: str) -> 
 @pytest.mark.parametrize("name", ["plain", "/etc/passwd", "a/b/c", "-x/y", "../x"])
 def test_the_path_of_an_entry_is_a_hub_id(name: str) -> None:
     assert [where for where, _ in found(ENTRY.model, name=name)] == ["path"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "path", "right"),
+    [("user", "/drafts/a b", True), ("extra", "/drafts/a", False), ("system", "/drafts/a", False),
+     ("shipped", "drafts/a", True), ("shipped", "/drafts/a", False), ("shipped", "../a", False)],
+)  # fmt: skip
+def test_a_folder_of_this_machine_is_named_by_its_user_alone(layer, path, right) -> None:
+    assert (found(changed(drafts=[replace(DRAFT, path=path)]), layer=layer) == []) == right
 
 
 @pytest.mark.parametrize(
