@@ -25,9 +25,11 @@ def judge_draft(part: str, serving: Serving) -> Judged:
                       " would be accepted")  # fmt: skip
     if other:
         return Judged(part, "note", f"a draft for {other}")
-    known = " or ".join(draft.id for draft in entry.model.drafts[:3]) if entry else ""
-    instead = f"; known for this target: {known}" if known else ": dflash registry add reads it"
-    return Judged(part, "note", f"no draft that is known here{instead}")
+    drafts = entry.model.drafts if entry else []
+    known = " or ".join([draft.id for draft in drafts if not draft.unservable][:3])
+    instead = f"; known for this target: {known}" if known else ""
+    message = f"no draft that is known here: dflash registry add reads it{instead}"
+    return Judged(part, "note", message)
 
 
 def missing(serving: Serving) -> Iterator[Judged]:

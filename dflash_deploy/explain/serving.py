@@ -117,7 +117,14 @@ class Serving:
         if self.itself:
             return self.target
         said = self.settings.get("draft", ()) or (self.config.get("model"),)
-        return str(said[0]) if said and said[0] else None
+        named = str(said[0]) if said and said[0] else None
+        return self._of_this_machine.get(named or "", named)
+
+    @cached_property
+    def _of_this_machine(self) -> dict[str, str]:
+        """Drafts that are known by their folders."""
+        entries = self.registry.entries.values()
+        return {d.path: d.id for entry in entries for d in entry.model.drafts if d.path}
 
     @cached_property
     def entry(self) -> Entry | None:

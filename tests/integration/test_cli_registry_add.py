@@ -158,6 +158,9 @@ def test_a_draft_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
         plan = works(bare, "local/my-draft", engine=engine)
         assert plan["draft"]["path"] == str(draft)
         assert any(str(draft) in word for word in plan["argv"])
+        explained = bare.run("explain", "--json", "--gpu", "H100", "--", *plan["argv"])
+        assert json.dumps(str(draft))[1:-1] in explained.out, explained.err
+        assert "no draft that is known" not in explained.out
     cluster = bare.run("plan", "local/my-draft", "-e", "vllm", "--format", "k8s")
     assert (cluster.code, "a folder of this machine" in cluster.err) == (4, True)
     moved = draft.rename(tmp_path / "another")
