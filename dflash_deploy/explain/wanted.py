@@ -30,7 +30,7 @@ _PLANNED = frozenset(
 )  # fmt: skip
 """Settings that every plan decides."""
 _OTHERWISE_SAID = frozenset(
-    {"--model", "--trust-remote-code", "--dtype", "--config", "--speculative-dflash-block-size",
+    {"--model", "--trust-remote-code", "--config", "--speculative-dflash-block-size",
      "--speculative-eagle-topk", "--speculative-num-steps", "--spec-method", "--spec-model",
      "--spec-tokens"}
 )  # fmt: skip
@@ -96,7 +96,7 @@ def _kept(serving: Serving, refused: frozenset[str]) -> Iterator[tuple[str, ...]
         given = said if said.known else given_today(said, serving)
         if given is None or given.flag is None or given.flag in _OTHERWISE_SAID | RUNS_CODE:
             continue
-        if given.flag in OWN_OPTIONS:
+        if given.flag in OWN_OPTIONS or _is_checkpoints_own(given):
             continue
         if serving.meaning(given.flag) in _PLANNED | refused:
             continue
@@ -135,6 +135,11 @@ def _is_right(given: Given) -> bool:
     words = (given.as_written, *given.words)
     repeated = all(may_be_repeated(word) and not needs_shell(word) for word in words)
     return repeated and fault(given) is None and not secret_key(given)
+
+
+def _is_checkpoints_own(given: Given) -> bool:
+    """bfloat16 is the checkpoints' type, and the engines take it unasked."""
+    return given.flag == "--dtype" and {*given.words} <= {"auto", "bfloat16"}
 
 
 def _written(given: Given) -> tuple[str, ...]:

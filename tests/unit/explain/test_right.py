@@ -33,6 +33,11 @@ def test_a_cache_dtype_stays_as_it_was_said(explain) -> None:
     assert "kv-cache-dtype" not in words(explain(PAIR + "--kv-cache-dtype nvfp4"))
 
 
+def test_a_type_of_the_weights_other_than_their_own_stays(explain) -> None:
+    assert "--dtype float16" in words(explain(PAIR + "--dtype float16"))
+    assert "--dtype" not in words(explain(PAIR + "--dtype bfloat16"))
+
+
 def test_a_share_of_memory_stays_also_where_another_was_published(explain) -> None:
     gpt = SGLANG.replace("Qwen/Qwen3-8B", "openai/gpt-oss-20b")
     gpt = gpt.replace("z-lab/Qwen3-8B-DFlash-b16", "z-lab/gpt-oss-20b-DFlash")
