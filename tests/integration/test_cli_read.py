@@ -162,7 +162,9 @@ def test_a_foreign_draft_has_no_path_inside_the_registry(dflash, tmp_path):
     draft = json.loads(text)["entry"]["drafts"][0] | {"id": "me/draft"}
     file.write_text(f"extends: openai/gpt-oss-20b\ndrafts: [{json.dumps(draft)}]\n")
     ended = dflash.run("registry", "check", str(tmp_path / "registry"), "--json")
-    assert any("ship here" in problem["message"] for problem in json.loads(ended.out)["problems"])
+    assert any(
+        "your own registry" in problem["message"] for problem in json.loads(ended.out)["problems"]
+    )
 
 
 def test_list_of_what_some_cards_hold(dflash):
