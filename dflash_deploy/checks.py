@@ -20,6 +20,7 @@ from dflash_deploy.draft_settings import (
 )
 from dflash_deploy.engine_schema import Check
 from dflash_deploy.kv_cache import layout
+from dflash_deploy.sglang_pages import prefill_is_in_part_pages, track_interval_does_not_fit
 from dflash_deploy.situation import Situation
 from dflash_deploy.stretched import said_positions, yarn
 
@@ -125,14 +126,6 @@ def draft_is_in_several_groups(at: Situation) -> bool:
     return pool.draft_groups > 1
 
 
-def track_interval_is_below_block(at: Situation) -> bool:
-    interval = at.number("--mamba-track-interval")
-    if interval is None:
-        return False
-    page = at.number("--page-size") or (64 if at.architecture == "blackwell" else 1)
-    return interval % page > 0 or bool(at.block_size and interval < at.block_size)
-
-
 def draft_window_is_below_block(at: Situation) -> bool:
     if "draft_window" not in at.settings:
         return False
@@ -194,7 +187,8 @@ CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "synthetic-acceptance": synthetic_acceptance_is_incomplete,
     "schedule-rests": schedule_rests,
     "thinking-not-as-trained": thinking_is_not_as_trained,
-    "track-interval-below-block": track_interval_is_below_block,
+    "prefill-pages": prefill_is_in_part_pages,
+    "track-interval": track_interval_does_not_fit,
     "unchunked-prompt-above-budget": prompt_is_above_budget,
     "watermark-not-for-drafts": watermark_is_not_for_drafts,
     "yarn-without-theta": yarn_has_no_theta,

@@ -52,6 +52,7 @@ class Release:
         with context.override_platform(**facts(case.get("compute_capability", "9.0"))):
             made = self.server_args.from_cli_args(args)
             made.resolve_once()
+            made.check_server_args()  # as the engine does before it loads anything
             return resolved(made.resolved_dict())
 
 

@@ -36,7 +36,8 @@ OF_CHECK: dict[Check, str] = {
     "schedule-malformed": "schedule",
     "schedule-rests": "schedule",
     "thinking-not-as-trained": "template_defaults",
-    "track-interval-below-block": "--mamba-track-interval",
+    "prefill-pages": "--chunked-prefill-size",
+    "track-interval": "--mamba-track-interval",
     "yarn-without-theta": "overrides",
 }
 """The setting that a check's arithmetic is about."""
@@ -105,6 +106,7 @@ def _subjects(found: Finding, serving: Serving) -> list[str]:
     asked = (
         (OF_CHECK.get(when.check) if when.check else None, when.check),
         ("dp_attention", when.check == "dp-attention-ranks"),
+        ("--page-size", when.check in ("prefill-pages", "track-interval")),
         ("kv_dtype", when.kv_dtype),
         ("draft_kv_dtype", when.draft_kv_dtype),
         ("kv_dtype", when.draft_kv_dtype),
