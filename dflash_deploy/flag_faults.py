@@ -21,6 +21,8 @@ class Fault:
     """The flag, with the key after a dot."""
     word: str
     wants: Values
+    spare: bool = False
+    """Said to an option that takes none."""
 
     @property
     def said(self) -> str:
@@ -30,6 +32,8 @@ class Fault:
     @property
     def says(self) -> str:
         """Behind the option and the word: what is wrong with it."""
+        if self.spare:
+            return "it takes no value"
         if self.wants.kind is None:
             return "not among its choices" if self.wants.choices else "it needs a value"
         return f"it takes {described(self.wants)}"
@@ -45,6 +49,8 @@ class Fault:
     @property
     def hint(self) -> str:
         """What to write instead."""
+        if self.spare:
+            return f"{self.option} alone"
         if self.wants == Values():
             return f"{self.option} ..."
         if self.wants.kind is None:
@@ -61,7 +67,11 @@ def fault(given: Given) -> Fault | None:
 
 def _faults(given: Given) -> Iterator[Fault]:
     row = given.row
-    if row is None or given.flag in row.negatives:
+    if row is None:
+        return
+    if row.takes == "none" or given.flag in row.negatives:
+        for word in given.words[:1]:
+            yield Fault(given.flag or "", word, Values(), spare=True)
         return
     if dotted_path(given):
         yield from _in_json(given, row)

@@ -10,14 +10,12 @@ from packaging.version import Version
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import EngineError, RegistryError, Unsupported, UsageError
 from dflash_deploy.flag_faults import fault
-from dflash_deploy.flag_tables import FlagTable, Given, first_with, flag_table, parse, tables
+from dflash_deploy.flag_tables import flag_table, parse
 from dflash_deploy.hardware import Hardware
-from dflash_deploy.json_options import SPECULATION, keys
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 from dflash_deploy.rules import Finding
 from dflash_deploy.schema import Draft, EngineName, KvDtype, Recipe, Weights
-from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import Situation, flag_for
 from dflash_deploy.validate import COMMIT, problems
 
@@ -26,40 +24,6 @@ CODE_FROM_ELSEWHERE = frozenset(
      "--tokenizer-revision"}
 )  # fmt: skip
 """With consent to run code: what would run other code than that of the pinned commits."""
-SECRETS = {
-    "--api-key": "export DFLASH_API_KEY=...", "--admin-api-key": "export DFLASH_API_KEY=...",
-    "--hf-token": "export HF_TOKEN=...",
-    "--ssl-keyfile-password": "use a key file that only you can read",
-}  # fmt: skip
-OWN_OPTIONS = {
-    "host": "--host",
-    "port": "--port",
-    "served_names": "the entry's aliases",
-    "speculation": "--block-size",
-    "--speculative-config.method": "--block-size",
-    "--speculative-config.num_speculative_tokens": "--block-size",
-    "--speculative-config.model": "an overlay entry with that draft",
-    "algorithm": "--block-size",
-    "block_size": "--block-size",
-    "draft": "an overlay entry with that draft",
-    "config_file": "--host, --port and the other options",
-    "draft_revision": "an overlay entry with that revision",
-    "model": "the MODEL argument",
-    "--model": "the MODEL argument",
-    "tensor_parallel": "--tensor-parallel",
-    "context": "--context",
-    "concurrency": "--concurrency",
-    "remote_code": "--trust-remote-code, for a target that needs it",
-    "--uds": "--host and --port",
-    "--headless": "--host and --port",
-    "--grpc-mode": "--host and --port",
-    "--disable-log-stats": "the acceptance check, which reads the counters",
-    "--spec-method": "--block-size",
-    "--spec-model": "an overlay entry with that draft",
-    "--spec-tokens": "--block-size",
-    "--speculative-dflash-block-size": "--block-size",
-}
-"""Settings that the rest of the command depends on, and how they are said to it."""
 
 
 def check_foreign(entry: Entry, registry: Registry) -> None:
@@ -130,90 +94,6 @@ def _unpinned(
             yield name, flag_for(engine, setting, at)
 
 
-def check_engine_args(
-    engine: Engine, version: Version, request: Request, entry: Entry, draft: Draft
-) -> None:
-    """What this command decides, or reads back, is said to it and not behind its back.
-
-    Short forms, aliases and dotted options mean what they stand for.
-    """
-    meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
-    table = flag_table(request.engine, version)
-    given = parse(table, request.engine_args)
-    plugins = {item.flag for item in given if item.flag and item.flag.endswith("-plugin")}
-    for item in given:
-        if item.flag is None:
-            continue
-        if item.flag in SECRETS:
-            raise UsageError(
-                "a key on a command line is there for everybody to see",
-                hint=f"{SECRETS[item.flag]}, without {item.flag}",
-            )
-        if name := secret_key(item):
-            raise UsageError(
-                f"`{name}` of {item.flag} is a secret, and on a command line for everybody to see",
-                hint=_in_a_file(request, name),
-            )
-        for option in _options(item):
-            setting = meanings.get(option, option)
-            own = None if setting == "draft_revision" and not draft.revision else (
-                OWN_OPTIONS.get(setting))  # fmt: skip
-            if own:
-                raise UsageError(
-                    f"{option} after `--` would contradict the plan",
-                    hint=f"{own}, before the `--`",
-                )
-            if table is not None and not item.knows(option) and _known_here(table, version, option):
-                raise _no_option(engine, version, entry, option, item)
-        if meanings.get(item.flag) == "memory_fraction" and not _is_share("".join(item.words)):
-            raise UsageError(
-                f"{item.as_written} {' '.join(item.words)}: a share of the card's memory, above 0"
-                " and at most 1",
-                hint=f"{item.flag} 0.85",
-            )
-        wrong = fault(item)
-        if wrong and not plugins & {f"{item.flag}-plugin", "--tool-parser-plugin"}:
-            raise UsageError(f"{wrong.said}: {wrong.says}", hint=wrong.hint)
-
-
-def _no_option(
-    engine: Engine, version: Version, entry: Entry, option: str, item: Given
-) -> UsageError:
-    likely = f": it may mean {' or '.join(item.candidates)}" if item.candidates else ""
-    model = flag_for(engine, "model", version)
-    served = [engine.executable, "serve", *([model] if model else []), entry.id, *item.raw]
-    return UsageError(
-        f"{engine.distribution} {version} has no option {option}{likely}",
-        hint=f"leave {option} out" if engine.executable == "dflash"
-        else f"dflash explain --engine-version {version} -- {shlex.join(served)}",
-    )  # fmt: skip
-
-
-def _in_a_file(request: Request, key: str) -> str:
-    """The engines read options from a file too, which others need not be able to read."""
-    if request.engine == "transformers":
-        return f"leave `{key}` out"
-    form = f"dflash plan {request.model} --engine {request.engine} --format {request.engine}-config"
-    return f"{form}, without `{key}`: a file to add it to, which nobody else may read"
-
-
-def _known_here(table: FlagTable, version: Version, option: str) -> bool:
-    """Whether what this table lacks is no option: of a release between two tables, if neither has
-    it; nobody can say of one beyond the newest.
-    """
-    newest = Version(tables(table.engine)[-1].version)
-    return table.version == str(version) or (
-        version < newest and first_with(table.engine, option) is None
-    )
-
-
-def _is_share(word: str) -> bool:
-    try:
-        return 0 < float(word) <= 1
-    except ValueError:
-        return False
-
-
 def check_recipe_flags(engine: Engine, name: EngineName, version: Version, recipe: Recipe) -> None:
     """What a recipe says in the engine's words, its parser takes: overlays may be wrong."""
     for item in parse(flag_table(name, version), recipe.flags):
@@ -235,14 +115,6 @@ def check_kv_dtype(request: Request, said: KvDtype) -> None:
             f"--kv-dtype {request.kv_dtype}, and {said} after `--`: which of them?",
             hint=f"--kv-dtype {said}",
         )
-
-
-def _options(item: Given) -> tuple[str, ...]:
-    """The option, or each key of its JSON object, where the keys are known."""
-    flag = str(item.flag)
-    if flag != SPECULATION and not (item.row and item.row.keys):
-        return (flag,)
-    return tuple(f"{flag}.{key}" for key in keys(item)) or (flag,)
 
 
 def check_cards(at: Situation, hardware: Hardware, nodes: int) -> None:

@@ -25,6 +25,7 @@ from dflash_deploy.choose import (
     named_draft,
     reason,
 )
+from dflash_deploy.engine_args import check_engine_args
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.idle_cards import idle_cards
@@ -32,7 +33,6 @@ from dflash_deploy.no_room import check_room
 from dflash_deploy.reach import within
 from dflash_deploy.refuse import (
     check_cards,
-    check_engine_args,
     check_foreign,
     check_kv_dtype,
     check_recipe_flags,
@@ -102,7 +102,7 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
     check_servable(entry, named_draft(entry, request))
     wanted = intended_draft(entry, request)
     version, release = choose_version(entry, engine, request, wanted)
-    check_engine_args(engine, version, request, entry, wanted)
+    check_engine_args(registry.engines, version, request, entry, wanted)
     words = settings_of(request.engine, engine, version, request.engine_args)
     dtype = said_kv_dtype(words)
     check_kv_dtype(request, dtype)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
+from dflash_deploy.engine_args import OWN_OPTIONS
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.code import RUNS_CODE
 from dflash_deploy.explain.config_keys import backend_named, judge_keys
@@ -22,7 +23,6 @@ from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given, first_with, flag_table, last_with
 from dflash_deploy.json_options import SPECULATION
-from dflash_deploy.refuse import OWN_OPTIONS
 from dflash_deploy.secret_keys import secret_key
 
 _DEFAULTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dflash_deploy import json_options
+from dflash_deploy.engine_args import OWN_OPTIONS
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.code import RUNS_CODE
 from dflash_deploy.explain.renamed import given_today
@@ -16,6 +17,7 @@ from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.refuse import OWN_OPTIONS
+from dflash_deploy.plan import Plan
 from dflash_deploy.request import Request
 from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import flag_for
