@@ -16,7 +16,7 @@ from dflash_deploy.registry import Entry
 from dflash_deploy.request import Request
 from dflash_deploy.schema import Draft
 from dflash_deploy.secret_keys import secret_key
-from dflash_deploy.situation import flag_for
+from dflash_deploy.situation import flag_for, meaning_of
 
 SECRETS = {
     "--api-key": "export DFLASH_API_KEY=...", "--admin-api-key": "export DFLASH_API_KEY=...",
@@ -42,6 +42,9 @@ OWN_OPTIONS = {
     "context": "--context",
     "concurrency": "--concurrency",
     "remote_code": "--trust-remote-code, for a target that needs it",
+    "nodes": "--nodes",
+    "node_rank": "--nodes",
+    "head": "--nodes",
     "--uds": "--host and --port",
     "--headless": "--host and --port",
     "--grpc-mode": "--host and --port",
@@ -100,7 +103,7 @@ def _check_secret(item: Given, request: Request) -> None:
 
 def _check_decided(item: Given, engine: Engine, draft: Draft) -> None:
     for option in _options(item):
-        setting = _meaning(engine, option)
+        setting = meaning_of(engine, option)
         pinned = setting != "draft_revision" or draft.revision
         if pinned and setting in OWN_OPTIONS:
             raise UsageError(
@@ -131,7 +134,7 @@ def _of_another(
 ) -> str | None:  # fmt: skip
     """What another engine calls so is said to this command, or has a name here too."""
     for name, other in engines.items():
-        setting = _meaning(other, option)
+        setting = meaning_of(other, option)
         if name == request.engine or setting == option:
             continue
         if setting in OWN_OPTIONS:
@@ -151,7 +154,7 @@ def _explained(item: Given, engine: Engine, version: Version, entry: Entry, opti
 
 def _check_words(item: Given, engine: Engine, given: Iterable[Given]) -> None:
     flag = str(item.flag)
-    if _meaning(engine, flag) == "memory_fraction" and not _is_share("".join(item.words)):
+    if meaning_of(engine, flag) == "memory_fraction" and not _is_share("".join(item.words)):
         raise UsageError(
             f"{item.as_written} {' '.join(item.words)}: a share of the card's memory, above 0"
             " and at most 1",
@@ -161,11 +164,6 @@ def _check_words(item: Given, engine: Engine, given: Iterable[Given]) -> None:
     wrong = fault(item)
     if wrong and not plugins & {other.flag for other in given}:
         raise UsageError(f"{wrong.said}: {wrong.says}", hint=wrong.hint)
-
-
-def _meaning(engine: Engine, option: str) -> str:
-    named = (item.setting for item in engine.spellings if item.flag == option)
-    return next(named, option)
 
 
 def _in_a_file(request: Request, key: str) -> str:

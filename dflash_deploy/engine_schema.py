@@ -204,6 +204,19 @@ class Rule(Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Need(Struct, frozen=True, kw_only=True):
+    """Options that an engine refuses, or does not read, unless another stands beside them."""
+
+    flags: list[str]
+    """Each alone; one that needs it with some of its words only has a word behind it."""
+    need: list[str]
+    """Any of them will do; with a word behind it, said so."""
+    versions: str | None = None
+    ignored: bool = False
+    """The engine starts, and does not read what is said."""
+    source: str
+
+
 class DeadSwitch(Struct, frozen=True, kw_only=True):
     """An environment variable of published commands that does nothing, or harm."""
 
@@ -341,6 +354,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     renamed: list[Renamed] = []
     supports: list[Support] = []
     rules: list[Rule] = []
+    needs: list[Need] = []
     dead_switches: list[DeadSwitch] = []
     images: list[Image] = []
     metrics: list[MetricName] = []

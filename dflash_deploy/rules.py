@@ -18,9 +18,10 @@ from dflash_deploy.engine_schema import (
     Support,
     Variable,
 )
+from dflash_deploy.needs import unmet
 from dflash_deploy.reach import as_release, within
 from dflash_deploy.schema import Draft, Target
-from dflash_deploy.situation import Situation
+from dflash_deploy.situation import Situation, meaning_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class FirstRelease:
 
 def findings(at: Situation) -> list[Finding]:
     """Everything the engine's rules have to say, in their order."""
-    return [*_unsupported(at), *_broken(at)]
+    return [*_unsupported(at), *_broken(at), *_incomplete(at)]
 
 
 def _broken(at: Situation) -> Iterator[Finding]:
@@ -70,6 +71,18 @@ def _broken(at: Situation) -> Iterator[Finding]:
             yield Finding(rule.id, rule.severity, rule.message, rule.source, rule.hint,
                           rule.lifted_in, wanted, spoken, tuple(rule.variables),
                           rule.when.check, rule.accepts_less, rule.ignored)  # fmt: skip
+
+
+def _incomplete(at: Situation) -> Iterator[Finding]:
+    """Options that are refused, or not read, without another."""
+    for need, said in unmet(at):
+        name, wanted = said.partition(" ")[0], " or ".join(need.need)
+        message = f"{said} does nothing without" if need.ignored else f"{said} needs"
+        yield Finding(
+            f"needs-of{name}", "warn" if need.ignored else "refuse", f"{message} {wanted}",
+            need.source, f"{need.need[0]}, or leave {name} out",
+            settings=(meaning_of(at.engine, name),), ignored=need.ignored,
+        )  # fmt: skip
 
 
 def _unsupported(at: Situation) -> Iterator[Finding]:

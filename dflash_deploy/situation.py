@@ -92,6 +92,11 @@ def flag_for(engine: Engine, name: str, version: Version) -> str | None:
     return None
 
 
+def meaning_of(engine: Engine, flag: str) -> str:
+    """What the registry calls what a flag says; a flag without a meaning stays what it is."""
+    return next((item.setting for item in engine.spellings if item.flag == flag), flag)
+
+
 def _last(given: Iterable[Given]) -> dict[str, tuple[str, ...]]:
     """The words of each flag, and of each key of those that take a JSON object."""
     flags: dict[str, list[Given]] = {}

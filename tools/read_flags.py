@@ -11,9 +11,11 @@ import importlib
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import later_checks
 import read_values
 
 VLLM_PARSERS = (
@@ -26,9 +28,12 @@ VLLM_FILLS_IN = frozenset(
     {"target_model_config", "target_parallel_config", "draft_model_config", "draft_parallel_config"}
 )
 """Keys of `--speculative-config` that are not for users."""
+VLLM_OWNERS = ("VllmConfig", "ParallelConfig")
+"""Classes that check options of theirs which the parser does not read off them."""
 VLLM_NAMES = {
     "--reasoning-parser": ("vllm.reasoning", "_REASONING_PARSERS_TO_REGISTER"),
     "--tool-call-parser": ("vllm.tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
+    "--quantization": ("vllm.model_executor.layers.quantization", "QUANTIZATION_METHODS"),
 }
 
 
@@ -79,9 +84,17 @@ def values(action: argparse.Action, fields: Mapping[str, tuple[type, str]]) -> d
     if action.nargs == 0:
         return {}
     said = next((place for mark, place in fields.items() if mark in (action.help or "")), None)
+    said = said or owner(action.dest)
     if said is None or not said[0].__module__.startswith("vllm.config."):
         return read_values.of_flag(action, None)  # the server's own settings go unvalidated
     return read_values.of_flag(action, read_values.field_of(*said))
+
+
+def owner(name: str) -> tuple[type, str] | None:
+    """The class of vLLM's configuration that has a field of this name, of those that own flags."""
+    config = sys.modules.get("vllm.config")
+    classes = [getattr(config, name) for name in VLLM_OWNERS] if config else []
+    return next(((each, name) for each in classes if name in each.__dataclass_fields__), None)
 
 
 def vllm_parser() -> argparse.ArgumentParser:
@@ -152,4 +165,7 @@ ROWS = {"vllm": vllm_rows, "sglang": sglang_rows}
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):  # engines talk while they import
         rows = ROWS[sys.argv[1]]()
+        package = Path(str(importlib.import_module(sys.argv[1]).__path__[0]))
+        later = later_checks.bounds(sys.argv[1], package)
+        rows = [later_checks.bounded(row, later) for row in rows]
     sys.stdout.write(table(sys.argv[1], sys.argv[2], rows))

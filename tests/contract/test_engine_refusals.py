@@ -29,7 +29,7 @@ ELSEWHERE = {
 
 
 class Line(NamedTuple):
-    """A line of a release's source that a rule rests on, and words that stand in it."""
+    """A line of a release's source that a rule or need rests on, and words that stand in it."""
 
     engine: str
     version: str
@@ -46,7 +46,9 @@ def refusals() -> Iterator[tuple[EngineName, Rule]]:
 
 
 def lines() -> list[Line]:
-    found = (LINE.findall(rule.source) for _, rule in refusals())
+    sources = [rule.source for _, rule in refusals()]
+    sources += [need.source for name in ENGINES for need in REGISTRY.engines[name].needs]
+    found = map(LINE.findall, sources)
     said = {Line(name.lower(), version, path, int(number), words)
             for each in found for name, version, path, number, words in each}  # fmt: skip
     return sorted(said)
