@@ -204,7 +204,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Need(Struct, frozen=True, kw_only=True):
+class Wants(Struct, frozen=True, kw_only=True):
     """Options that an engine refuses, or does not read, unless another stands beside them."""
 
     flags: list[str]
@@ -354,7 +354,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     renamed: list[Renamed] = []
     supports: list[Support] = []
     rules: list[Rule] = []
-    needs: list[Need] = []
+    needs: list[Wants] = []
     dead_switches: list[DeadSwitch] = []
     images: list[Image] = []
     metrics: list[MetricName] = []

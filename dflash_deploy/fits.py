@@ -75,7 +75,7 @@ def _on(registry: Registry, entry: Entry, engine: EngineName, hardware: Hardware
         return None
     try:
         need = understand(registry, Request(model=entry.id, engine=engine), hardware)
-        room, _ = choose_room(need)
+        room = choose_room(need)
         check_room(need, room)
         check_free(hardware, room.tensor_parallel, room.fit, engine)
     except DFlashError:
@@ -102,7 +102,7 @@ def memory_table(
     entry = registry.find(model)
     name = engine or default_engine(entry, model)
     need = understand(registry, Request(model=model, engine=name), hardware)
-    room, _ = choose_room(need)
+    room = choose_room(need)
     if room.fit is None:
         raise UsageError(
             f"no estimate for {entry.name} on {hardware}: the card, or a size of the pair, is not"

@@ -35,7 +35,7 @@ def _with(need: Need, cards: int) -> Room | None:
     """The room on so many cards; None where a rule refuses them, or nothing fits."""
     wider = replace(need, request=replace(need.request, tensor_parallel=cards))
     try:
-        room, _ = choose_room(wider)
+        room = choose_room(wider)
     except DFlashError:
         return None
     refused = any(item.severity == "refuse" for item in findings(situation(wider, room)))

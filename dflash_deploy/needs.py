@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dflash_deploy.engine_schema import Need
+from dflash_deploy.engine_schema import Wants
 from dflash_deploy.reach import within
 from dflash_deploy.situation import Situation, meaning_of
 
 
-def unmet(at: Situation) -> Iterator[tuple[Need, str]]:
+def unmet(at: Situation) -> Iterator[tuple[Wants, str]]:
     """What is said without what it needs, with the option that was said."""
     for need in at.engine.needs:
         if within(need.versions, at.version) and not any(is_said(at, each) for each in need.need):

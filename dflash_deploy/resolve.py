@@ -7,7 +7,7 @@ their engine's words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -43,6 +43,7 @@ from dflash_deploy.refuse import (
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Choice, Fix, Request, Resolution
 from dflash_deploy.room import Need, choose_room, situation
+from dflash_deploy.room_reasons import reasons
 from dflash_deploy.rules import Finding, findings
 from dflash_deploy.schema import (
     Draft,
@@ -65,8 +66,8 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     need = understand(registry, request, hardware)
     entry, engine, version, request = need.entry, need.engine, need.version, need.request
     recipe, draft, weights = need.recipe, need.draft, need.weights
-    room, rooms = choose_room(need)
     check_remote_code(entry, draft, weights, request, engine, version, need.words)
+    room = choose_room(need)
     at = situation(need, room)
     found = findings(at)
     refuse(found, engine, version)
@@ -82,7 +83,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         parsers=find_parsers(entry, request.engine),
         said=frozenset(need.words.keys() - {"speculation", "template_defaults"}),  # made one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
-        choices=(*need.choices, *with_idle(rooms, idle)),
+        choices=(*need.choices, *with_idle(reasons(need, room), idle)),
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected, doubts=tuple(item for item in found if item.accepts_less),
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
@@ -121,11 +122,11 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
         block_size=block_size, thinking=thinking,
         words=settings_of(request.engine, engine, version, recipe.flags) | words,
         choices=(chosen, release, source, block, *([mode] if mode else [])),
-        rejected=tuple(rejected),
+        rejected=tuple(rejected), catalogue=tuple(registry.gpus),
     )  # fmt: skip
 
 
-def with_idle(rooms: tuple[Choice, ...], idle: tuple[str, ...]) -> Iterator[Choice]:
+def with_idle(rooms: Iterable[Choice], idle: tuple[str, ...]) -> Iterator[Choice]:
     """The number of cards is chosen knowing of the others: its reason says so too."""
     for choice in rooms:
         further = idle if choice.name == "tensor_parallel" else ()

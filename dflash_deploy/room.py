@@ -7,6 +7,7 @@ or a size is not known, nothing is estimated: documented minimums and defaults h
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,13 +24,13 @@ from dflash_deploy.choose import (
 from dflash_deploy.documented import NO_MINIMUM, documented_cards
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import DoesNotFit, Unsupported, UsageError
-from dflash_deploy.hardware import Card, Hardware
+from dflash_deploy.hardware import Card, Hardware, parse
 from dflash_deploy.memory import Demand, Fit
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Choice, Rejected, Request
 from dflash_deploy.rules import findings
 from dflash_deploy.schedule import as_json
-from dflash_deploy.schema import Draft, KvDtype, Recipe, Thinking, Weights
+from dflash_deploy.schema import Draft, Gpu, KvDtype, Recipe, Thinking, Weights
 from dflash_deploy.situation import Situation, counted, flag_for
 from dflash_deploy.stretched import longest_context
 from dflash_deploy.vllm_runner import on_first_runner
@@ -44,6 +45,8 @@ CHUNK = "--chunked-prefill-size"
 """Tokens that SGLang prefills at a time, as somebody says it."""
 LEAST_CONTEXT = 192
 """What the acceptance check asks for: a short prompt, a chat template around it, and 64 tokens."""
+MOST_OTHERS = 16
+"""Cards of another kind that are named to somebody who has too few."""
 LOADS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 SHORT = 2048
 """Tokens of a request of which all that are admitted shall run at once."""
@@ -72,6 +75,8 @@ class Need:
     choices: tuple[Choice, ...]
     """Why all this."""
     rejected: tuple[Rejected, ...]
+    catalogue: tuple[Gpu, ...] = ()
+    """Cards that may be named to somebody who has too few."""
 
     @property
     def kv_dtype(self) -> KvDtype:
@@ -120,7 +125,7 @@ class Room:
     fit: Fit | None = None
 
 
-def choose_room(need: Need) -> tuple[Room, tuple[Choice, ...]]:
+def choose_room(need: Need) -> Room:
     """Raises Unsupported where there are too few cards, or they are too small, or a context is
     longer than the target reads; UsageError for one that is too short for anything.
     """
@@ -128,7 +133,7 @@ def choose_room(need: Need) -> tuple[Room, tuple[Choice, ...]]:
     modelled = estimate(need, next(_rooms(need))) is not None
     room = (next(_fitting(need), None) or _tight(need)) if modelled else _documented(need)
     check_cards(need, room)
-    return room, tuple(reasons(need, room))
+    return room
 
 
 def check_context(need: Need) -> None:
@@ -314,16 +319,40 @@ def check_cards(need: Need, room: Room) -> None:
         _, why, _ = documented_cards(need.entry.target, need.weights, hardware)
         asked = need.request.tensor_parallel
         refused = refusal(need, room)
-        more = f"dflash plan {name} --engine {need.request.engine} --gpu {hardware.cards[0].name}"
+        known = nameable(hardware) and not refused
+        cards = f"{hardware.cards[0].name}:{wanted}" if known else other_cards(need)
         raise DoesNotFit(
             f"{name} needs {wanted} cards, and there is only {hardware}"
             f"{f' on each of {nodes} nodes' if nodes > 1 else ''}:"
             f" {'asked for' if asked else why}",
             hint=f"--tensor-parallel {nodes * powers(len(hardware.cards))[-1]}" if asked
-            else f"{more}:{wanted}" if nameable(hardware) and not refused
+            else _on_cards(need, cards) if cards
             else f"dflash show {name}",
             detail=f"and {wanted} are refused: {refused}" if refused and not asked else None,
         )  # fmt: skip
+
+
+def _on_cards(need: Need, cards: str) -> str:
+    """The command that was said, as far as cards depend on it."""
+    asked = need.request
+    code = ["--trust-remote-code"] if asked.trust_remote_code else []
+    words = ["--", *asked.engine_args] if asked.engine_args else []
+    said = ["plan", asked.model, "--engine", asked.engine, *code, "--gpu", cards, *words]
+    return shlex.join(["dflash", *said])
+
+
+def other_cards(need: Need) -> str | None:
+    """The smallest of the same architecture, else of any, of which a number is not refused."""
+    found = []
+    for gpu in need.catalogue:
+        for count in powers(MOST_OTHERS):
+            there = parse(f"{gpu.id}:{count}", need.catalogue)
+            cards, _, _ = documented_cards(need.entry.target, need.weights, there)
+            other = replace(need, hardware=there)
+            if cards == count and refusal(other, _documented(other)) is None:
+                foreign = gpu.architecture != need.hardware.architecture
+                found.append((foreign, count * gpu.memory_gib, f"{gpu.id}:{count}"))
+    return min(found)[-1] if found else None
 
 
 def refusal(need: Need, room: Room) -> str | None:
@@ -336,51 +365,3 @@ def _evenly(wanted: int, hardware: Hardware, nodes: int) -> int:
     """As many on each node, and no more than are there."""
     on_each = -(-wanted // nodes)
     return nodes * (min(on_each, powers(len(hardware.cards))[-1]) if hardware.cards else on_each)
-
-
-def reasons(need: Need, room: Room) -> Iterator[Choice]:
-    """Why so many cards, such a context, and so many requests; and what that takes."""
-    asked, longest = need.request, need.longest
-    yield _load_reason(need, room)
-    most = f"at most {longest}" if longest else "its longest is not known"
-    if asked.context and asked.context > (need.entry.target.context or asked.context):
-        why = f"asked for, with positions stretched by YaRN ({most})"
-    elif asked.context:
-        why = "asked for"
-    elif room.context == longest:
-        why = f"all the target can read ({most})"
-    elif room.context < default_context(need.entry):
-        why = f"the longest that fits beside the weights ({most})"
-    else:
-        why = f"a default; --context raises it ({most})"
-    yield Choice("context", str(room.context), why)
-    minimum = need.entry.target.minimum or NO_MINIMUM
-    if asked.tensor_parallel:
-        cards, source = "asked for", None
-    elif room.fit and room.tensor_parallel > minimum.tensor_parallel:
-        cards = "the fewest that hold the weights and a request of full context"
-        source = "an estimate: docs/memory.md"
-    else:
-        _, cards, source = documented_cards(need.entry.target, need.weights, need.hardware)
-    yield Choice("tensor_parallel", str(room.tensor_parallel), cards, source)
-    if found := room.fit:
-        value = f"{found.requests:.1f} x {room.context} tokens"
-        why = (
-            f"of each card the engine takes {found.budget:.1f} GiB: weights {found.target:.1f},"
-            f" draft {found.draft:.1f}, a pass {found.passes:.1f}, cache {found.cache:.1f}, and a"
-            f" request of full context {found.request:.2f} of that"
-        )
-        yield Choice("memory", value, why, "an estimate: docs/memory.md")
-
-
-def _load_reason(need: Need, room: Room) -> Choice:
-    asked, most = need.request.concurrency, need.recipe.max_concurrency
-    if most and room.concurrency == most and (asked or DEFAULT_CONCURRENCY) > most:
-        why = f"the most that recipe {need.recipe.name} allows"
-    elif asked:
-        why = "asked for"
-    elif room.concurrency < default_load(need):
-        why = f"as many requests of {min(SHORT, room.context)} tokens as have room at once"
-    else:
-        why = "a default for mixed load; --concurrency says your own"
-    return Choice("concurrency", str(room.concurrency), why)

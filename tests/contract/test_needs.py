@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from dflash_deploy.engine_schema import Need
+from dflash_deploy.engine_schema import Wants
 from dflash_deploy.flag_tables import Flag, flag_table
 from dflash_deploy.hardware import parse
 from dflash_deploy.plan import make_plan
@@ -20,7 +20,7 @@ pytestmark = TIMEOUT
 NEWEST = (RELEASES[0], RELEASES[2])
 
 
-def said(release: Release) -> Iterator[tuple[Need, str, tuple[str, ...]]]:
+def said(release: Release) -> Iterator[tuple[Wants, str, tuple[str, ...]]]:
     """Each option that needs another, with a word that its parser takes."""
     table = flag_table(release.engine, Version(release.version))
     assert table

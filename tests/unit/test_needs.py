@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from packaging.version import Version
 
-from dflash_deploy.engine_schema import Need
+from dflash_deploy.engine_schema import Wants
 from dflash_deploy.flag_tables import flag_table
 from dflash_deploy.registry import load
 from dflash_deploy.rules import Finding, findings
@@ -70,7 +70,7 @@ def test_what_is_not_read_without_another_is_warned_of() -> None:
 
 
 def test_a_need_of_other_releases_is_none() -> None:
-    need = Need(flags=["--a"], need=["--b"], versions="<0.33", source="this test")
+    need = Wants(flags=["--a"], need=["--b"], versions="<0.33", source="this test")
     engine = msgspec.structs.replace(REGISTRY.engines["vllm"], needs=[need])
     assert needed("vllm", engine=engine, settings={"--a": ()}) == []
     assert needed("vllm", engine=engine, settings={"--a": ()}, version=Version("0.32.0"))

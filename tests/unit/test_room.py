@@ -249,7 +249,9 @@ def test_a_shorter_prefill_is_no_help_where_the_share_is_said_or_on_vllm() -> No
 def test_no_number_of_cards_is_named_that_a_rule_refuses(engine, gpu) -> None:
     with pytest.raises(DoesNotFit, match=r"needs (64|16) cards") as caught:
         make_plan(REGISTRY, Request(model="beam-1.0", engine=engine), parse(gpu, REGISTRY.gpus))
-    assert caught.value.hint == "dflash show beam-1.0"
+    others = "H200:8" if gpu == "H100" else "GB300:4"
+    assert caught.value.hint == f"dflash plan beam-1.0 --engine {engine} --gpu {others}"
+    make_plan(REGISTRY, Request(model="beam-1.0", engine=engine), parse(others, REGISTRY.gpus))
     assert "are refused: the draft's attention heads do not divide" in caught.value.detail
 
 
@@ -260,6 +262,18 @@ def test_a_rule_that_forbids_prefixes_counts_in_the_estimate(version: str) -> No
     plan = make_plan(REGISTRY, asked, parse("H100", REGISTRY.gpus))
     again = replace(asked, concurrency=plan.concurrency, engine_args=("--disable-radix-cache",))
     assert plan.memory == make_plan(REGISTRY, again, plan.hardware).memory
+def test_the_command_with_more_cards_is_the_one_that_was_said() -> None:
+    asked = Request(model="minimax-m2.5", engine="vllm", engine_args=("--seed", "7"))
+    with pytest.raises(DoesNotFit) as caught:
+        make_plan(REGISTRY, asked, parse("L4:2", REGISTRY.gpus))
+    assert caught.value.hint == "dflash plan minimax-m2.5 --engine vllm --gpu L4:16 -- --seed 7"
+
+
+def test_consent_to_code_is_asked_for_before_cards() -> None:
+    for cards in ("H100:8", "H100:16"):
+        asked = Request(model="nvidia/Kimi-K2.6-DFlash", engine="vllm", trust_remote_code=True)
+        with pytest.raises(Unsupported, match="no commit is known here"):
+            make_plan(REGISTRY, asked, parse(cards, REGISTRY.gpus))
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
