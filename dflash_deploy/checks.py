@@ -167,11 +167,19 @@ def context_parallel_ranks_do_not_fit(at: Situation) -> bool:
     return too_few or any(group % shares for group in groups)
 
 
+def buffer_is_of_no_states(at: Situation) -> bool:
+    """SGLang's buffer of recurrent states. Source: 0.5.23 srt/arg_groups/mamba_hook.py."""
+    kinds = {run.kind for run in at.target.layers} if at.target else set()
+    return bool(kinds) and "linear" not in kinds and "extra_buffer" in at.settings.get(
+        "recurrent_state_cache", ())  # fmt: skip
+
+
 CHECKS: dict[Check, Callable[[Situation], bool]] = {
     "active-above-admitted": active_are_above_admitted,
     "batched-tokens-budget": budget_is_too_small,
     "block-above-trained": block_is_above_trained,
     "block-sizes-differ": block_sizes_differ,
+    "buffer-of-none": buffer_is_of_no_states,
     "cache-block-size": cache_block_is_uneven,
     "context-above-config": context_is_above_config,
     "context-above-draft": context_is_above_draft,

@@ -17,6 +17,7 @@ Check = Literal[
     "batched-tokens-budget",
     "block-above-trained",
     "block-sizes-differ",
+    "buffer-of-none",
     "cache-block-size",
     "context-above-config",
     "context-above-draft",
@@ -217,6 +218,15 @@ class Wants(Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Foreign(Struct, frozen=True, kw_only=True):
+    """What names of another platform's kernels have in them, where an option lists its words."""
+
+    part: str
+    """In lower case."""
+    platform: str
+    source: str
+
+
 class DeadSwitch(Struct, frozen=True, kw_only=True):
     """An environment variable of published commands that does nothing, or harm."""
 
@@ -355,6 +365,7 @@ class Engine(Struct, frozen=True, kw_only=True):
     supports: list[Support] = []
     rules: list[Rule] = []
     needs: list[Wants] = []
+    foreign: list[Foreign] = []
     dead_switches: list[DeadSwitch] = []
     images: list[Image] = []
     metrics: list[MetricName] = []

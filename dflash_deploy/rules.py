@@ -18,6 +18,7 @@ from dflash_deploy.engine_schema import (
     Support,
     Variable,
 )
+from dflash_deploy.foreign import foreign
 from dflash_deploy.needs import unmet
 from dflash_deploy.reach import as_release, within
 from dflash_deploy.schema import Draft, Target
@@ -58,7 +59,7 @@ class FirstRelease:
 
 def findings(at: Situation) -> list[Finding]:
     """Everything the engine's rules have to say, in their order."""
-    return [*_unsupported(at), *_broken(at), *_incomplete(at)]
+    return [*_unsupported(at), *_broken(at), *_incomplete(at), *_elsewhere(at)]
 
 
 def _broken(at: Situation) -> Iterator[Finding]:
@@ -82,6 +83,16 @@ def _incomplete(at: Situation) -> Iterator[Finding]:
             f"needs-of{name}", "warn" if need.ignored else "refuse", f"{message} {wanted}",
             need.source, f"{need.need[0]}, or leave {name} out",
             settings=(meaning_of(at.engine, name),), ignored=need.ignored,
+        )  # fmt: skip
+
+
+def _elsewhere(at: Situation) -> Iterator[Finding]:
+    """Kernels of another platform."""
+    for item, option, word in foreign(at):
+        yield Finding(
+            f"foreign-to{option}", "refuse",
+            f"{option} {word} is for {item.platform}, and plans are for CUDA cards",
+            item.source, f"leave {option} out", settings=(option,),
         )  # fmt: skip
 
 

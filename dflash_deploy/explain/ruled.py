@@ -20,6 +20,7 @@ OF_CHECK: dict[Check, str] = {
     "batched-tokens-budget": "batched_tokens",
     "block-sizes-differ": "--speculative-dflash-block-size",
     "block-above-trained": "block_size",
+    "buffer-of-none": "recurrent_state_cache",
     "cache-block-size": "--block-size",
     "context-above-config": "context",
     "context-above-draft": "context",

@@ -213,11 +213,13 @@ def test_a_recipe_from_elsewhere_says_nothing_that_this_release_refuses(tmp_path
     path.parent.mkdir(parents=True)
     path.write_text(
         "extends: Qwen/Qwen3-8B\nrecipes:\n"
-        "  - {name: own, when: {engine: vllm}, flags: [--moe-backend=rdna3], why: mine, source: me}\n"
+        "  - {name: own, when: {engine: vllm}, flags: [--moe-backend=batched_triton], why: mine, source: me}\n"
     )
     registry = load(tmp_path, user=False)
     newest = Request(model="qwen3-8b", engine="vllm", engine_version="0.33.0")
-    assert "--moe-backend=rdna3" in make_plan(registry, newest, Hardware()).argv
+    assert "--moe-backend=batched_triton" in make_plan(registry, newest, Hardware()).argv
     older = replace(newest, engine_version="0.26.0")
-    with pytest.raises(Unsupported, match="recipe own: --moe-backend rdna3: not among its choices"):
+    with pytest.raises(
+        Unsupported, match="recipe own: --moe-backend batched_triton: not among its choices"
+    ):
         make_plan(registry, older, Hardware())
