@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from dflash_deploy.explain.docker_flags import LONG, SWITCHES
+from dflash_deploy.render.docker import Program
 
 _TAG = re.compile(r"v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?:-.*)?")
 _SHORT_SWITCHES = re.compile(r"-[ditPq]+")
@@ -61,6 +62,7 @@ class Container:
     words: tuple[str, ...]
     """What follows the image."""
     options: tuple[Option, ...]
+    program: Program = "docker"
 
     def last(self, name: str) -> Option | None:
         return next((item for item in reversed(self.options) if item.name == name), None)
@@ -110,7 +112,7 @@ class Container:
         return self.image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
-def container(words: tuple[str, ...]) -> Container | None:
+def container(words: tuple[str, ...], program: Program = "docker") -> Container | None:
     """The words after `run`; None where no image follows."""
     options: list[Option] = []
     at = 0
@@ -120,7 +122,7 @@ def container(words: tuple[str, ...]) -> Container | None:
         at += taken
     if at >= len(words):
         return None
-    return Container(words[at], words[at + 1 :], tuple(options))
+    return Container(words[at], words[at + 1 :], tuple(options), program)
 
 
 def _option(words: tuple[str, ...], at: int) -> tuple[Option, int]:

@@ -47,7 +47,7 @@ def docker_run(plan: Plan, engine: Engine, said: Said | None = None) -> str:
         devices=ids if len(ids) == box.gpus and all(map(_ID.fullmatch, ids)) else box.devices,
         weights=tuple(path for path in box.weights if not any(m.holds(path) for m in mounted)),
     )
-    return render(box, tuple(_further(said, box)))
+    return render(box, tuple(_further(said, box)), said.program)
 
 
 def _is_name(word: str) -> bool:

@@ -10,6 +10,8 @@ from dflash_deploy.explain.config_file import ConfigFile
 from dflash_deploy.explain.container import Container, container
 from dflash_deploy.explain.shell import Words, too_long
 from dflash_deploy.explain.unwrapped import also_run, name, unwrapped
+from dflash_deploy.explain.shell import Words, from_text, too_long
+from dflash_deploy.render.docker import Program
 from dflash_deploy.schema import EngineName
 
 Kind = Literal["serve", "install", "benchmark", "run-alone", "variables"]
@@ -98,6 +100,9 @@ def _tool(rest: tuple[str, ...]) -> Command | None:
         and ("run" in rest[1:3])
     ):
         return _container(rest[rest.index("run") + 1 :])
+    if program in ("docker", "podman") and "run" in rest[1:3]:
+        words = rest[rest.index("run") + 1 :]
+        return _container(words, "podman" if program == "podman" else "docker")
     if "install" in rest[:4] and program in ("pip", "pip3", "uv", "python", "python3"):
         after = rest.index("install") + 1
         return Command("install", "pip install", rest[after:], launcher=program)
@@ -138,9 +143,9 @@ def _module(rest: tuple[str, ...]) -> Command | None:
     return None
 
 
-def _container(words: tuple[str, ...]) -> Command | None:
+def _container(words: tuple[str, ...], program: Program) -> Command | None:
     """The engine's options behind the image; variables given by `-e NAME=value` are kept."""
-    found = container(words)
+    found = container(words, program)
     if found is None:
         return None
     started = Words((found.entrypoint, *found.words) if found.entrypoint else found.words)
