@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
 from dflash_deploy.situation import Situation
 
 _LEAST_PIECE = 2048
 """Tokens of a piece on the smallest cards; larger ones take 4096 to 16384."""
 _INTERVAL = 256
+_BY_ITSELF = Version("0.5.23")
+"""From here on trtllm is the choice for every target on data centre Blackwell."""
 _OF_BLACKWELL = {"trtllm_mha": (16, 32, 64, 128), "trtllm_mla": (32, 64), "cutedsl_mla": (32, 64)}
 """Pages that these backends take; any other becomes 64."""
 
@@ -18,7 +22,7 @@ def page(at: Situation) -> int:
     """
     said = at.number("--page-size") or 1
     named = [word.lower() for word in at.settings.get("attention_backend", ())]
-    if at.architecture == "blackwell" and not named:
+    if not named and _takes_trtllm(at):
         named = ["trtllm_mla" if _keeps_latents(at) else "trtllm_mha"]
     if "fa4" in named and at.architecture == "blackwell" and not _keeps_latents(at):
         return 128
@@ -44,6 +48,12 @@ def track_interval_does_not_fit(at: Situation) -> bool:
     """Recurrent states are kept at whole pages, and no more often than a block is drafted."""
     interval = at.number("--mamba-track-interval") or _INTERVAL
     return interval % page(at) > 0 or bool(at.block_size and interval < at.block_size)
+
+
+def _takes_trtllm(at: Situation) -> bool:
+    """By itself, with a draft. Source: 0.5.19 to 0.5.23, their own resolution run for SM 10.0."""
+    sinks = at.target is not None and at.target.architecture == "GptOssForCausalLM"
+    return at.architecture == "blackwell" and (sinks or at.version >= _BY_ITSELF)
 
 
 def _keeps_latents(at: Situation) -> bool:

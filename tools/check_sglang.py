@@ -49,7 +49,9 @@ class Release:
             raise TypeError("this release resolves its arguments only where it loads the model")
         context = importlib.import_module("sglang.srt.runtime_context")
         args.device = args.device or "cuda"
-        with context.override_platform(**facts(case.get("compute_capability", "9.0"))):
+        asked = {*context._PLATFORM_PROBES, *context._PLATFORM_VALUES}
+        said = facts(case.get("compute_capability", "9.0"))
+        with context.override_platform(**{name: said[name] for name in said.keys() & asked}):
             made = self.server_args.from_cli_args(args)
             made.resolve_once()
             made.check_server_args()  # as the engine does before it loads anything

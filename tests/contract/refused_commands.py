@@ -25,6 +25,7 @@ REFUSED = (
     Refused(OLDER_VLLM, "greater than the derived max_model_len", "draft-length", **of_draft(max_model_len=999999)),
     Refused(OLDER_VLLM, "max_num_batched_tokens (9088) is smaller than max_model_len", "whole-prompts", extra=("--no-enable-chunked-prefill",)),
     Refused(OLDER_VLLM, "must be greater than total num kv heads", "context-parallel-ranks", **of_ranks(8, 2)),
+    Refused(OLDER_VLLM, "Concurrent Partial Prefill is not supported", "partial-prefills", extra=("--max-num-partial-prefills", "2")),
     # vLLM 0.33.0
     Refused(VLLM, "`num_speculative_tokens` was not provided", config={"num_speculative_tokens": None}),
     Refused(VLLM, "Input should be 'ngram', 'draft_model'", config={"method": "dflash2"}),

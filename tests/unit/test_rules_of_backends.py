@@ -132,6 +132,13 @@ def test_sglang_prefills_whole_pages(card, said, refuses) -> None:
     assert ("prefill-pages" in refused("sglang", "qwen3-8b", card, **said)) is refuses
 
 
+def test_before_0_5_23_blackwell_takes_pages_of_one_token_but_for_sinks() -> None:
+    said = {"--chunked-prefill-size": "1000"}
+    for model, pages in (("qwen3-8b", False), ("gpt-oss-20b", True)):
+        found = refused("sglang", model, "blackwell", "0.5.22", **said)
+        assert ("prefill-pages" in found) is pages
+
+
 def test_recurrent_states_are_kept_at_whole_pages() -> None:
     assert "hybrid-track-interval" in refused(
         "sglang", "qwen3.5-27b", "hopper", **{"--page-size": "48"}
