@@ -161,9 +161,17 @@ def _check_words(item: Given, engine: Engine, given: Iterable[Given]) -> None:
             hint=f"{flag} 0.85",
         )
     plugins = {f"{flag}-plugin", "--tool-parser-plugin"}
+    said = {other.flag for other in given}
     wrong = fault(item)
-    if wrong and not plugins & {other.flag for other in given}:
+    if wrong and not plugins & said and not _is_unread(flag, engine, said):
         raise UsageError(f"{wrong.said}: {wrong.says}", hint=wrong.hint)
+
+
+def _is_unread(flag: str, engine: Engine, said: set[str | None]) -> bool:
+    """Whether the engine looks at its words only beside another option, which is not there."""
+    return any(
+        item.ignored and flag in item.flags and not said & {*item.need} for item in engine.needs
+    )
 
 
 def _in_a_file(request: Request, key: str) -> str:

@@ -50,3 +50,10 @@ def test_what_another_engine_calls_so_has_a_name_here(engine, words, hint) -> No
     refused = refusal(engine, *words)
     assert "has no option" in refused.message
     assert str(refused.hint).startswith(hint)
+
+
+def test_a_value_that_is_not_read_is_warned_of() -> None:
+    asked = Request(model="qwen3-8b", engine="vllm", engine_args=("--max-loras", "0"))
+    made = make_plan(REGISTRY, asked, Hardware())
+    assert "--max-loras does nothing without --enable-lora" in made.warnings
+    assert "at least 1" in refusal("vllm", "--max-loras", "0", "--enable-lora").message
