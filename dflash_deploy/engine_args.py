@@ -83,7 +83,7 @@ def _check_spoken(item: Given, before: Given | None) -> None:
         raise UsageError(f"`{item.words[0]}` belongs to no option", hint="leave it out")
     raise UsageError(
         f"`{item.words[0]}` belongs to no option: {before.as_written} takes no more",
-        hint=shlex.join(before.raw),
+        hint=shlex.join(["--", *before.raw]),
     )
 
 
@@ -140,7 +140,7 @@ def _of_another(
         if setting in OWN_OPTIONS:
             return f"{OWN_OPTIONS[setting]}, before the `--`"
         if here := flag_for(engines[request.engine], setting, version):
-            return shlex.join([here, *words])
+            return shlex.join(["--", here, *words])
     return None
 
 

@@ -71,8 +71,8 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     at = situation(need, room)
     found = findings(at)
     refuse(found, engine, version)
-    check_cards(at, hardware, request.nodes)
     check_room(need, room)
+    check_cards(at, hardware, request.nodes)
     seen = status(entry, recipe, weights.name, alike(registry, hardware))
     idle = (*idle_cards(need, room),)
     return Resolution(

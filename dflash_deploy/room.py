@@ -16,6 +16,7 @@ from itertools import product
 from packaging.version import Version
 
 from dflash_deploy import memory, sglang_memory
+from dflash_deploy.checks import draft_heads_do_not_divide, draft_is_in_several_groups
 from dflash_deploy.choose import (
     choose_batched_tokens,
     choose_schedule,
@@ -252,13 +253,19 @@ def _shares(need: Need) -> list[float | None]:
 
 
 def _cards(need: Need) -> list[int]:
-    """As many as are there, from the documented number on if there are so many."""
+    """As many as are there and divide the draft, from the documented number on if there are so
+    many.
+    """
     there, nodes = powers(len(need.hardware.cards)), need.request.nodes
     if nodes > 1:
         # nobody spreads a model over machines to leave their cards idle
         return [nodes * there[-1]]
     documented = (need.entry.target.minimum or NO_MINIMUM).tensor_parallel
-    return [cards for cards in there if cards >= min(documented, there[-1])]
+    enough = [cards for cards in there if cards >= min(documented, there[-1])]
+    rooms = {cards: Room(cards, LEAST_CONTEXT, 1) for cards in enough}
+    return [
+        cards for cards in enough if not draft_heads_do_not_divide(situation(need, rooms[cards]))
+    ] or enough
 
 
 def powers(most: int) -> list[int]:

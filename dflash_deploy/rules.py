@@ -81,7 +81,7 @@ def _incomplete(at: Situation) -> Iterator[Finding]:
         message = f"{said} does nothing without" if need.ignored else f"{said} needs"
         yield Finding(
             f"needs-of{name}", "warn" if need.ignored else "refuse", f"{message} {wanted}",
-            need.source, f"{need.need[0]}, or leave {name} out",
+            need.source, f"-- {need.need[0]}, or leave {name} out",
             settings=(meaning_of(at.engine, name),), ignored=need.ignored,
         )  # fmt: skip
 

@@ -25,9 +25,9 @@ def refusal(engine: str, *words: str) -> UsageError:
         ("vllm", ("--enable-lora=1",), "--enable-lora 1: it takes no value", "--enable-lora alone"),
         ("vllm", ("--no-enable-prefix-caching=x",), "it takes no value", "--no-enable-prefix"),
         ("sglang", ("--enable-metrics=",), "--enable-metrics: it takes no value", "--enable-me"),
-        ("vllm", ("--enable-lora", "true"), "`true` belongs to no option", "--enable-lora"),
-        ("sglang", ("--enable-metrics", "yes"), "--enable-metrics takes no more", "--enable-me"),
-        ("sglang", ("--random-seed", "7", "8"), "`8` belongs to no option", "--random-seed 7"),
+        ("vllm", ("--enable-lora", "true"), "`true` belongs to no option", "-- --enable-lora"),
+        ("sglang", ("--enable-metrics", "yes"), "--enable-metrics takes no more", "-- --enable-me"),
+        ("sglang", ("--random-seed", "7", "8"), "`8` belongs to no option", "-- --random-seed 7"),
     ],
 )
 def test_a_value_that_nothing_takes(engine, words, message, hint) -> None:
@@ -41,8 +41,8 @@ def test_a_value_that_nothing_takes(engine, words, message, hint) -> None:
     [
         ("sglang", ("--max-model-len", "-5"), "--context, before the `--`"),
         ("vllm", ("--tp-size", "2"), "--tensor-parallel, before the `--`"),
-        ("vllm", ("--mem-fraction-static", "0.8"), "--gpu-memory-utilization 0.8"),
-        ("sglang", ("--gpu-memory-utilization=0.8",), "--mem-fraction-static 0.8"),
+        ("vllm", ("--mem-fraction-static", "0.8"), "-- --gpu-memory-utilization 0.8"),
+        ("sglang", ("--gpu-memory-utilization=0.8",), "-- --mem-fraction-static 0.8"),
         ("vllm", ("--bogus",), "dflash explain --engine-version 0.33.0 -- vllm serve"),
     ],
 )

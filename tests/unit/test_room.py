@@ -307,3 +307,10 @@ def _plans(asked: Request, cards: str) -> None:
         assert make_plan(REGISTRY, asked, parse(cards, REGISTRY.gpus))
     except Unsupported as error:  # consent to code is another matter
         assert "no commit is known" in error.message, asked
+
+
+def test_as_many_cards_as_divide_the_draft_are_taken() -> None:
+    """Of 16, the draft's heads take 8: a shorter context rather than a refusal."""
+    asked = Request(model="laguna-s-2.1", engine="vllm")
+    made = make_plan(REGISTRY, asked, parse("RTX-5090:16", REGISTRY.gpus))
+    assert made.tensor_parallel == 8
