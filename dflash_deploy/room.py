@@ -16,7 +16,7 @@ from itertools import product
 from packaging.version import Version
 
 from dflash_deploy import memory, sglang_memory
-from dflash_deploy.checks import draft_heads_do_not_divide, draft_is_in_several_groups
+from dflash_deploy.checks import draft_heads_do_not_divide
 from dflash_deploy.choose import (
     choose_batched_tokens,
     choose_schedule,

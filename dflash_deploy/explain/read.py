@@ -10,7 +10,6 @@ from dflash_deploy.explain.config_file import ConfigFile
 from dflash_deploy.explain.container import Container, container
 from dflash_deploy.explain.shell import Words, too_long
 from dflash_deploy.explain.unwrapped import also_run, name, unwrapped
-from dflash_deploy.explain.shell import Words, from_text, too_long
 from dflash_deploy.render.docker import Program
 from dflash_deploy.schema import EngineName
 
@@ -99,8 +98,6 @@ def _tool(rest: tuple[str, ...]) -> Command | None:
         and rest[1:2] != ("compose",)
         and ("run" in rest[1:3])
     ):
-        return _container(rest[rest.index("run") + 1 :])
-    if program in ("docker", "podman") and "run" in rest[1:3]:
         words = rest[rest.index("run") + 1 :]
         return _container(words, "podman" if program == "podman" else "docker")
     if "install" in rest[:4] and program in ("pip", "pip3", "uv", "python", "python3"):

@@ -16,8 +16,6 @@ from dflash_deploy.explain.variables import needs_shell
 from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given
 from dflash_deploy.json_options import SPECULATION
-from dflash_deploy.refuse import OWN_OPTIONS
-from dflash_deploy.plan import Plan
 from dflash_deploy.request import Request
 from dflash_deploy.secret_keys import secret_key
 from dflash_deploy.situation import flag_for

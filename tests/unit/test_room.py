@@ -262,6 +262,8 @@ def test_a_rule_that_forbids_prefixes_counts_in_the_estimate(version: str) -> No
     plan = make_plan(REGISTRY, asked, parse("H100", REGISTRY.gpus))
     again = replace(asked, concurrency=plan.concurrency, engine_args=("--disable-radix-cache",))
     assert plan.memory == make_plan(REGISTRY, again, plan.hardware).memory
+
+
 def test_the_command_with_more_cards_is_the_one_that_was_said() -> None:
     asked = Request(model="minimax-m2.5", engine="vllm", engine_args=("--seed", "7"))
     with pytest.raises(DoesNotFit) as caught:
