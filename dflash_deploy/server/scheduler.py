@@ -1,4 +1,4 @@
-"""One decode thread: a queue in front, and the running requests in turns, a cycle each."""
+"""One decode thread: a queue in front, and the running requests together, a cycle each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from dflash_deploy.server.api_error import ApiError, decoding_failed, queue_full
 from dflash_deploy.server.metrics import Metrics
 from dflash_deploy.server.sequence import Chunk, Report, RequestState
 from dflash_deploy.server.worker import Worker
-from dflash_deploy.speculative.types import Decoder
+from dflash_deploy.speculative.types import Decoder, Step
 
 log = logging.getLogger(__name__)
+FAILED = "%s failed"
 
 
 class Scheduler:
-    """First come, first served into `max_active` places, then round-robin, one cycle at a time.
+    """First come, first served into `max_active` places, then in rounds: a cycle of each request,
+    in one pass of the decoder where it can.
 
     Decoding runs in one worker's thread. `submit`, `abandon` and `stop` may be called from any
     other. A request hears of its progress, and of its failure, through its `post`.
@@ -84,8 +86,7 @@ class Scheduler:
     def _run(self) -> None:
         try:
             while self._admit():
-                for request in tuple(self._active):
-                    self._turn(request)
+                self._round()
         except Exception:
             log.exception("decoding ended by itself")
             raise
@@ -106,20 +107,39 @@ class Scheduler:
             self._show_queue()
             return not self._stopping
 
-    def _turn(self, request: RequestState) -> None:
-        if request.abandoned:
-            self._drop(request)
-            self._metrics.gave_up("abort")
+    def _round(self) -> None:
+        sequences = []
+        for request in tuple(self._active):
+            if request.abandoned:
+                self._drop(request)
+                self._metrics.gave_up("abort")
+                continue
+            try:
+                sequences.append((request, request.steps(self._decoder)))
+            except Exception:
+                log.exception(FAILED, request.job.request_id)
+                self._fail(request)
+        steps = self._decoder.together([sequence for _, sequence in sequences])
+        for (request, _), step in zip(sequences, steps, strict=True):
+            self._turn(request, step)
+
+    def _turn(self, request: RequestState, step: Step | Exception | None) -> None:
+        if isinstance(step, Exception):
+            log.error(FAILED, request.job.request_id, exc_info=step)
+            self._fail(request)
             return
         try:
-            chunk = request.advance(self._decoder)
+            chunk = request.take(step)
         except Exception:
-            log.exception("%s failed", request.job.request_id)
-            self._drop(request)
-            self._metrics.gave_up("error")
-            _post(request, decoding_failed())
+            log.exception(FAILED, request.job.request_id)
+            self._fail(request)
             return
         self._pass_on(request, chunk)
+
+    def _fail(self, request: RequestState) -> None:
+        self._drop(request)
+        self._metrics.gave_up("error")
+        _post(request, decoding_failed())
 
     def _pass_on(self, request: RequestState, chunk: Chunk) -> None:
         self._metrics.stepped(chunk.step, len(chunk.token_ids))

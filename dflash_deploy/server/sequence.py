@@ -90,19 +90,22 @@ class RequestState:
         self._count = self._drafted = self._accepted = 0
         self._accepted_by_step: list[int] = []
 
-    def advance(self, decoder: Decoder) -> Chunk:
-        """Run one cycle. Whatever the decoder raises comes through."""
+    def steps(self, decoder: Decoder) -> Iterator[Step]:
+        """Its sequence in the decoder, begun at the first call. What that raises comes through."""
         if self._steps is None:
             job = self.job
             self._steps = decoder.generate(job.prompt_ids, job.sampling, speculate=job.speculate)
             self._accepted_by_step = [0] * decoder.block_size
-        step = next(self._steps, None)
+        return self._steps
+
+    def take(self, step: Step | None) -> Chunk:
+        """The answer's next part, of one cycle; None: the sequence has ended."""
         if step is None:  # the decoder ended by itself, short of the limit
             return self._chunk((), [self._rest()], Step(()), "length")
         if not self._first_token:
             self._first_token = time.perf_counter() - self.arrived
         self._add(step)
-        return self._take(step)
+        return self._read_step(step)
 
     def close(self) -> None:
         """Free the sequence's caches."""
@@ -116,7 +119,7 @@ class RequestState:
             self._accepted += step.accepted
             self._accepted_by_step[step.accepted] += 1
 
-    def _take(self, step: Step) -> Chunk:
+    def _read_step(self, step: Step) -> Chunk:
         kept = 0
         pieces: list[str] = []
         reason: FinishReason | None = None

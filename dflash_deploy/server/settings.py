@@ -116,7 +116,7 @@ def _add_http(parser: argparse.ArgumentParser) -> None:
 def _add_decoding(parser: argparse.ArgumentParser) -> None:
     decoding = parser.add_argument_group("decoding")
     decoding.add_argument("--max-model-len", type=_whole(1), metavar="N")
-    decoding.add_argument("--max-num-seqs", type=_whole(1), metavar="N", help="decoded in turns")
+    decoding.add_argument("--max-num-seqs", type=_whole(1), metavar="N", help="decoded together")
     decoding.add_argument("--max-queue", type=_whole(0), metavar="N", help="more get status 429")
     decoding.add_argument("--default-chat-template-kwargs", type=_json_object, metavar="JSON")
 

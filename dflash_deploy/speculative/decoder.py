@@ -8,16 +8,17 @@ from typing import Any
 import torch
 
 from dflash_deploy.errors import Unsupported
-from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.speculative.decoder_target import DecoderSession, DecoderTarget
 from dflash_deploy.speculative.lane import Lane, OwnCaches, told
 from dflash_deploy.speculative.model import DraftModel
 from dflash_deploy.speculative.proposer import Proposer
 from dflash_deploy.speculative.recorded import can_record
+from dflash_deploy.speculative.running import Running
 from dflash_deploy.speculative.sampling import Chooser
 from dflash_deploy.speculative.slot_lane import Slots
-from dflash_deploy.speculative.target import Session, Target, TargetShape
+from dflash_deploy.speculative.target import Target, TargetShape
+from dflash_deploy.speculative.together import together
 from dflash_deploy.speculative.types import Sampling, Step
 
 # sequences on a GPU that are decoded by recorded cycles, and how long each may be; what comes
@@ -68,9 +69,32 @@ class SpeculativeDecoder:
             raise ValueError("the prompt has a token outside the vocabulary")
         if sampling.max_new_tokens < 1:
             return iter(())
+        prompt = list(prompt_ids)
         proposer = self._proposer if speculate else None
-        sequence = _Sequence(self._target, proposer, self._slots, sampling)
-        return sequence.run(list(prompt_ids))
+        return Running(lambda: self._begin(prompt, proposer, sampling), sampling)
+
+    def together(self, sequences: Sequence[Iterator[Step]]) -> list[Step | Exception | None]:
+        return together(sequences, self._target)
+
+    def _begin(
+        self, prompt: list[int], proposer: Proposer | None, sampling: Sampling
+    ) -> tuple[Lane, Step]:
+        """Read the prompt; say the first token."""
+        capacity = len(prompt) + sampling.max_new_tokens
+        session = self._target.open(capacity, () if proposer is None else proposer.taps)
+        ids = torch.tensor(prompt, dtype=torch.long, device=self._target.device)
+        rows = session.forward(ids, 1)
+        state = None
+        if proposer is not None and rows.features is not None:
+            state = proposer.open(capacity)
+            proposer.commit(state, rows.features, len(prompt))
+        chooser = Chooser(sampling, self._target.device)
+        token = chooser.choose(rows.logits[-1])
+        step = Step((token,), chances=told(rows.logits, (token,), sampling))
+        lane: Lane | None = None
+        if self._slots is not None and isinstance(session, DecoderSession):
+            lane = self._slots.enter(session, state, sampling, chooser)
+        return lane or OwnCaches(session, proposer, state, sampling, chooser), step
 
     def _make_slots(self) -> Slots | None:
         """Where a GPU repeats recorded cycles; a target of transformers' own cannot be recorded."""
@@ -81,67 +105,6 @@ class SpeculativeDecoder:
         capacity = min(self.max_context, SLOT_CAPACITY)
         with torch.inference_mode():
             return Slots(target, draft, self._block, slots=SLOTS, capacity=capacity)
-
-
-class _Sequence:
-    """One sequence: its prompt, then a cycle at a time in the lane that it gets."""
-
-    def __init__(
-        self, target: Target, proposer: Proposer | None, slots: Slots | None, sampling: Sampling
-    ) -> None:
-        self._target = target
-        self._proposer = proposer
-        self._slots = slots
-        self._sampling = sampling
-        self._chooser = Chooser(sampling, target.device)
-
-    def run(self, prompt: list[int]) -> Iterator[Step]:
-        remaining = self._sampling.max_new_tokens
-        # inference mode may not be held across a yield: the caller's code would run inside it
-        with torch.inference_mode():
-            lane, step = self._prefill(prompt)
-        try:
-            while True:
-                step = self._until_stop(step)
-                yield step
-                remaining -= len(step.tokens)
-                if remaining == 0 or step.tokens[-1] in self._sampling.stop_token_ids:
-                    return
-                with torch.inference_mode():
-                    step = lane.cycle(step.tokens[-1], remaining)
-        finally:
-            with torch.inference_mode():
-                lane.close()
-
-    def _prefill(self, prompt: list[int]) -> tuple[Lane, Step]:
-        capacity = len(prompt) + self._sampling.max_new_tokens
-        proposer = self._proposer
-        session = self._target.open(capacity, () if proposer is None else proposer.taps)
-        ids = torch.tensor(prompt, dtype=torch.long, device=self._target.device)
-        rows = session.forward(ids, 1)
-        state = None
-        if proposer is not None and rows.features is not None:
-            state = proposer.open(capacity)
-            proposer.commit(state, rows.features, len(prompt))
-        token = self._chooser.choose(rows.logits[-1])
-        step = Step((token,), chances=told(rows.logits, (token,), self._sampling))
-        return self._lane(session, state), step
-
-    def _lane(self, session: Session, state: KVCache | None) -> Lane:
-        sampling, chooser = self._sampling, self._chooser
-        if self._slots is not None and isinstance(session, DecoderSession):
-            lane = self._slots.enter(session, state, sampling, chooser)
-            if lane is not None:
-                return lane
-        return OwnCaches(session, self._proposer, state, sampling, chooser)
-
-    def _until_stop(self, step: Step) -> Step:
-        for index, token in enumerate(step.tokens):
-            if token in self._sampling.stop_token_ids:
-                kept = index + 1
-                accepted = min(step.accepted, kept)
-                return Step(step.tokens[:kept], step.drafted, accepted, step.chances[:kept])
-        return step
 
 
 def check_fit(draft: DraftConfig, target: TargetShape) -> None:

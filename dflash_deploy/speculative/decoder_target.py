@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dflash_deploy.speculative.cache import Band, KVCache
+from dflash_deploy.speculative.joint import JointPlace, padded_rows
 from dflash_deploy.speculative.layers import (
     CachePlace,
     DecoderLayer,
@@ -69,6 +70,7 @@ class DecoderTarget(nn.Module):
         self.norm = RMSNorm(tensors["model.norm.weight"], eps)
         self.embedding = tensors["model.embed_tokens.weight"]
         self._bands: dict[int, Band] = {}
+        self._packed: tuple[int, ...] = ()
         self.lm_head = Linear(tensors.get("lm_head.weight", self.embedding))
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -88,6 +90,7 @@ class DecoderTarget(nn.Module):
         for linear in linears(self):
             for rows in widths:
                 linear.pack(rows)
+        self._packed = tuple(sorted(self.lm_head.packed_rows))
         self._bands |= {rows: self._band(rows) for rows in widths}
 
     def run(self, ids: Tensor, place: Place, taps: Sequence[int]) -> tuple[Tensor, Tensor | None]:
@@ -103,6 +106,26 @@ class DecoderTarget(nn.Module):
             # transformers shows the last layer's output behind the final norm
             tapped[last] = self.norm(x)
         return x, torch.cat([tapped[tap] for tap in taps], dim=-1) if taps else None
+
+    def check(self, sessions: Sequence[DecoderSession], blocks: Sequence[Tensor]) -> list[Rows]:
+        """Append a block to each session, in one pass; all rows' logits of each.
+
+        What a session is told does not depend on the others: `padded_rows` says why.
+        """
+        counts = [len(block) for block in blocks]
+        rows = padded_rows(sum(counts), self._packed)
+        ids = torch.cat((*blocks, blocks[0].new_zeros(rows - sum(counts))))
+        places = [session.place(count) for session, count in zip(sessions, counts, strict=True)]
+        taps = max((session.taps for session in sessions), key=len)
+        x, features = self.run(ids, JointPlace.of(places, counts, rows), taps)
+        logits = self.head(self.norm(x)).split([*counts, rows - sum(counts)])
+        told = [None] * len(counts) if features is None else features[: sum(counts)].split(counts)
+        for session, count in zip(sessions, counts, strict=True):
+            session.crop(session.length + count)
+        return [
+            Rows(part, seen if session.taps else None)
+            for session, part, seen in zip(sessions, logits, told, strict=False)
+        ]
 
     def mask(self, rows: int, start: int) -> Tensor | None:
         """What `rows` rows from position `start` on may see; None is everything."""
@@ -130,7 +153,7 @@ class DecoderSession:
     def __init__(self, target: DecoderTarget, capacity: int, taps: Sequence[int]) -> None:
         heads = target.heads
         self._target = target
-        self._taps = tuple(taps)
+        self.taps = tuple(taps)
         self.cache = KVCache(
             (target.shape.layers, heads.key, capacity, heads.dim),
             dtype=target.dtype,
@@ -145,6 +168,8 @@ class DecoderSession:
         self.cache.length = length
 
     def forward(self, ids: Tensor, logits: int) -> Rows:
+        if 1 < len(ids) == logits:
+            return self._target.check([self], [ids])[0]
         parts = [self._chunk(chunk) for chunk in ids.split(PREFILL_ROWS)]
         # one chunk at most is asked for logits in practice; joining a few rows is cheap
         hidden = torch.cat([part for part, _ in parts]) if len(parts) > 1 else parts[0][0]
@@ -154,17 +179,16 @@ class DecoderSession:
             features=torch.cat(features) if features else None,
         )
 
+    def place(self, rows: int) -> CachePlace:
+        """Where the next `rows` rows stand."""
+        target, start = self._target, self.cache.length
+        angles = target.rope.angles(start, start + rows, target.device)
+        return CachePlace(angles, self.cache, start, target.mask(rows, start))
+
     def _chunk(self, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-        target, cache, rows = self._target, self.cache, ids.shape[0]
-        start = cache.length
-        place = CachePlace(
-            angles=target.rope.angles(start, start + rows, target.device),
-            cache=cache,
-            start=start,
-            mask=target.mask(rows, start),
-        )
-        seen = target.run(ids, place, self._taps)
-        cache.length = start + rows
+        rows = len(ids)
+        seen = self._target.run(ids, self.place(rows), self.taps)
+        self.cache.length += rows
         return seen
 
 

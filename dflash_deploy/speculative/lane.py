@@ -11,8 +11,8 @@ from torch import Tensor
 from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.chances import chances
 from dflash_deploy.speculative.proposer import Proposer
-from dflash_deploy.speculative.sampling import Chooser
-from dflash_deploy.speculative.target import Session
+from dflash_deploy.speculative.sampling import Chooser, Proposal
+from dflash_deploy.speculative.target import Rows, Session
 from dflash_deploy.speculative.types import Chance, Sampling, Step
 
 
@@ -40,21 +40,36 @@ class OwnCaches:
         self.session, self.state = session, state
         self._proposer = proposer
         self._sampling, self._chooser = sampling, chooser
+        self._start = session.length
+        self._proposal: Proposal | None = None
 
     def cycle(self, anchor: int, remaining: int) -> Step:
-        session, chooser = self.session, self._chooser
-        own = torch.tensor([anchor], device=chooser.generator.device)
-        if self._proposer is None or self.state is None or remaining == 1:
-            logits = session.forward(own, 1).logits
-            token = chooser.choose(logits[-1])
-            return Step((token,), chances=told(logits, (token,), self._sampling))
-        proposal = self._proposer.propose(self.state, anchor, remaining - 1, chooser)
-        start = session.length
-        block = torch.cat((own, proposal.tokens))
-        seen = session.forward(block, len(block))
-        verdict = chooser.verify(seen.logits, proposal)
+        block = self.block(anchor, remaining)
+        return self.judge(self.session.forward(block, len(block)))
+
+    def block(self, anchor: int, remaining: int) -> Tensor:
+        """What the target is to check in this cycle: the anchor, and a proposal behind it."""
+        self._start = self.session.length
+        self._proposal = None
+        own = torch.tensor([anchor], device=self._chooser.generator.device)
+        if self._proposer is None or self.state is None:
+            return own
+        if remaining == 1:
+            # nothing to propose; a row beside it, since a pass of one row rounds otherwise
+            return own.repeat(2)
+        self._proposal = self._proposer.propose(self.state, anchor, remaining - 1, self._chooser)
+        return torch.cat((own, self._proposal.tokens))
+
+    def judge(self, seen: Rows) -> Step:
+        """Commit what holds of the block, given all its rows."""
+        proposal = self._proposal
+        if proposal is None or self._proposer is None or self.state is None:
+            self.session.crop(self._start + 1)
+            token = self._chooser.choose(seen.logits[0])
+            return Step((token,), chances=told(seen.logits[:1], (token,), self._sampling))
+        verdict = self._chooser.verify(seen.logits, proposal)
         committed = verdict.accepted + 1
-        session.crop(start + committed)
+        self.session.crop(self._start + committed)
         if seen.features is not None:
             self._proposer.commit(self.state, seen.features, committed)
         tokens = (*proposal.tokens[: verdict.accepted].tolist(), verdict.token)

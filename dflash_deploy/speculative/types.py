@@ -64,3 +64,9 @@ class Decoder(Protocol):
         self, prompt_ids: Sequence[int], sampling: Sampling, *, speculate: bool = True
     ) -> Iterator[Step]:
         """Decode one sequence. Raises ValueError if prompt plus answer exceed `max_context`."""
+
+    def together(self, sequences: Sequence[Iterator[Step]]) -> list[Step | Exception | None]:
+        """The next step of each of `generate`'s sequences, at once where that is cheaper.
+
+        In place of a step: None for a sequence that has ended, an exception for one that failed.
+        """

@@ -92,6 +92,16 @@ class ScriptedDecoder:
         finally:
             self.closed.append(prompt)
 
+    def together(self, sequences: Sequence[Iterator[Step]]) -> list[Step | Exception | None]:
+        """One after another: the order of cycles is what tests look at."""
+        outcomes: list[Step | Exception | None] = []
+        for sequence in sequences:
+            try:
+                outcomes.append(next(sequence, None))
+            except Exception as error:  # noqa: BLE001
+                outcomes.append(error)
+        return outcomes
+
     def _step(self, prompt: str, tokens: list[int], drafted: int, top: int | None) -> Step:
         self.threads.add(threading.get_ident())
         self.cycles.append(prompt)

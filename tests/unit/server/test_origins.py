@@ -31,7 +31,7 @@ def spans(steps, stops=()):
     state = RequestState(Job("id", (1,), sampling, stops), ByteText().decode, lambda _: None)
     decoder, chunks = Recorded(steps), []
     while not chunks or chunks[-1].report is None:
-        chunks.append(state.advance(decoder))
+        chunks.append(state.take(next(state.steps(decoder), None)))
     for chunk in chunks:
         assert "".join(span.text for span in chunk.spans) == chunk.text
     return [span for chunk in chunks for span in chunk.spans]

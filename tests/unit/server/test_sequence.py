@@ -23,7 +23,7 @@ def run(*steps, stops=(), stop_token_ids=frozenset({EOS}), limit=100):
     state = RequestState(Job("id", (1, 2, 3), sampling, stops), ByteText().decode, lambda _: None)
     decoder, chunks = Steps(*steps), []
     while not chunks or chunks[-1].report is None:
-        chunks.append(state.advance(decoder))
+        chunks.append(state.take(next(state.steps(decoder), None)))
     return "".join(c.text for c in chunks), chunks[-1].report, [c.token_ids for c in chunks]
 
 

@@ -1,0 +1,131 @@
+"""Several sequences in one pass of the target."""
+
+import pytest
+import torch
+
+from dflash_deploy.speculative.decoder import SpeculativeDecoder
+from dflash_deploy.speculative.decoder_target import DecoderTarget
+from dflash_deploy.speculative.hub_target import HubTarget
+from dflash_deploy.speculative.joint import MOST_ROWS, padded_rows, passes
+from dflash_deploy.speculative.types import Sampling
+from tests.unit.speculative.tiny import draft_json, draft_model, target_model, tokens
+
+VOCAB = 5
+PROMPTS = [[first, 0, first, 1] for first in range(VOCAB)]
+WIDE = draft_json(vocab=VOCAB, block_size=8)
+
+
+@pytest.fixture(scope="module", params=["packed", "transformers"])
+def decoder(request):
+    model = target_model(vocab=VOCAB)
+    packed = request.param == "packed"
+    return SpeculativeDecoder(
+        DecoderTarget(model) if packed else HubTarget(model), draft_model(WIDE)
+    )
+
+
+def finish(decoder, sequences):
+    """Steps of each, a round at a time."""
+    found = [[] for _ in sequences]
+    live = list(range(len(sequences)))
+    while live:
+        outcomes = decoder.together([sequences[index] for index in live])
+        for index, step in zip(tuple(live), outcomes, strict=True):
+            if step is None:
+                live.remove(index)
+            else:
+                found[index].append(step)
+    return found
+
+
+def test_each_says_together_what_it_says_alone(decoder):
+    """Beside others of other lengths, kinds and ends, and when a neighbour leaves."""
+    kinds = [
+        (Sampling(30), True),
+        (Sampling(9, stop_token_ids=frozenset({2})), True),
+        (Sampling(21, temperature=0.9, seed=5), True),
+        (Sampling(17), False),
+        (Sampling(30, logprobs=1), True),
+    ]
+
+    def start():
+        return [
+            decoder.generate(prompt, sampling, speculate=speculate)
+            for prompt, (sampling, speculate) in zip(PROMPTS, kinds, strict=True)
+        ]
+
+    together = finish(decoder, start())
+    for steps, alone in zip(together, start(), strict=True):
+        wanted = list(alone)
+        assert [(s.tokens, s.drafted, s.accepted) for s in steps] == [
+            (s.tokens, s.drafted, s.accepted) for s in wanted
+        ]
+    said = [chance.logprob for step in together[4] for chance in step.chances]
+    wanted = [chance.logprob for step in start()[4] for chance in step.chances]
+    assert said == pytest.approx(wanted, abs=1e-5)
+
+
+def test_one_pass_is_run_for_all(monkeypatch):
+    decoder = SpeculativeDecoder(DecoderTarget(target_model(vocab=VOCAB)), draft_model(WIDE))
+    sequences = [decoder.generate(prompt, Sampling(30)) for prompt in PROMPTS[:3]]
+    decoder.together(sequences)
+    seen = []
+    run = DecoderTarget.run
+
+    def counted(self, ids, place, taps):
+        seen.append(len(ids))
+        return run(self, ids, place, taps)
+
+    monkeypatch.setattr(DecoderTarget, "run", counted)
+    steps = decoder.together(sequences)
+    rows = sum(step.drafted + 1 for step in steps)
+    assert seen == [padded_rows(rows, (4, 8))]
+
+
+def test_who_fails_alone_fails_alone(decoder, monkeypatch):
+    wanted = [tokens(decoder.generate(prompt, Sampling(12))) for prompt in PROMPTS[:3]]
+    sequences = [decoder.generate(prompt, Sampling(12)) for prompt in PROMPTS[:3]]
+    first = decoder.together(sequences)
+
+    def broken(*_):
+        raise ArithmeticError("no number")
+
+    monkeypatch.setattr(sequences[1].lane, "judge", broken)
+    outcomes = decoder.together(sequences)
+    assert isinstance(outcomes[1], ArithmeticError)
+    assert next(sequences[1], None) is None
+    for index in (0, 2):
+        told = [*first[index].tokens, *outcomes[index].tokens, *tokens(sequences[index])]
+        assert told == wanted[index]
+
+
+def test_rows_are_padded_to_a_width_that_sums_alike():
+    assert [padded_rows(rows, (4, 8)) for rows in (1, 2, 4, 5, 8, 9, 16, 17, 48)] == [
+        1, 4, 4, 8, 8, 16, 16, 20, 48,
+    ]  # fmt: skip
+    assert [padded_rows(rows, ()) for rows in (1, 2, 9)] == [1, 2, 9]
+
+
+def test_a_pass_has_no_more_rows_than_it_may():
+    assert passes([8] * 3) == [range(3)]
+    assert passes([8] * 7) == [range(6), range(6, 7)]
+    assert passes([MOST_ROWS + 1, 1]) == [range(1), range(1, 2)]
+
+
+def test_a_row_comes_out_the_same_among_any_others():
+    """The property of this machine's MKL that `padded_rows` stands on."""
+    target = DecoderTarget(
+        target_model(vocab=64, hidden_size=576, intermediate_size=1536, num_hidden_layers=1,
+                     num_attention_heads=9, num_key_value_heads=3, head_dim=64)
+    )  # fmt: skip
+    target.prepare((4, 8))
+    if not target.lm_head.packed_rows:
+        pytest.skip("no MKL: nothing is packed")
+    with torch.inference_mode():
+        block = torch.arange(8)
+        alone = target.open(16, ()).forward(block, 8).logits
+        for others in (1, 2, 5):
+            sessions = [target.open(16, ()) for _ in range(others + 1)]
+            blocks = [torch.arange(20, 20 + size) for size in (8, 5, 8, 3, 8)[:others]]
+            seen = target.check(sessions, [*blocks, block])[-1].logits
+            assert seen.equal(alone)
