@@ -9,7 +9,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.layers import CachePlace, Heads
+from dflash_deploy.speculative.model import DraftModel
 
 MOST_ROWS = 48
 """Rows of a pass: MKL sums a product of 64 rows and 1536 columns otherwise than one of 48."""
@@ -37,6 +39,21 @@ class JointPlace:
             mixed[part] = place.attend(layer, heads, query[part], key[part], value[part])
             begin += count
         return mixed
+
+
+def drafted(draft: DraftModel, embedded: Tensor, states: Sequence[KVCache]) -> Tensor:
+    """`DraftModel.forward` for blocks of equal width, those of one sequence after another's."""
+    rows = len(embedded) // len(states)
+    angles = [draft.rope.angles(s.length, s.length + rows, draft.device) for s in states]
+    x = embedded
+    for index, layer in enumerate(draft.layers):
+        places = [
+            CachePlace(turn, state, state.length, draft.mask(index, rows, state))
+            for turn, state in zip(angles, states, strict=True)
+        ]
+        x = layer(x, JointPlace.of(places, [rows] * len(states), len(embedded)))
+    hidden: Tensor = draft.norm(x)
+    return hidden
 
 
 def padded_rows(rows: int, packed: Sequence[int]) -> int:

@@ -39,7 +39,7 @@ class OwnCaches:
     ) -> None:
         self.session, self.state = session, state
         self._proposer = proposer
-        self._sampling, self._chooser = sampling, chooser
+        self._sampling, self.chooser = sampling, chooser
         self._start = session.length
         self._proposal: Proposal | None = None
 
@@ -47,17 +47,28 @@ class OwnCaches:
         block = self.block(anchor, remaining)
         return self.judge(self.session.forward(block, len(block)))
 
-    def block(self, anchor: int, remaining: int) -> Tensor:
-        """What the target is to check in this cycle: the anchor, and a proposal behind it."""
+    @property
+    def drafter(self) -> Proposer | None:
+        """Who may propose for this sequence beside others."""
+        shares = self._proposer is not None and self._proposer.can_share(self.chooser)
+        return self._proposer if shares and self.state is not None else None
+
+    def block(self, anchor: int, remaining: int, proposal: Proposal | None = None) -> Tensor:
+        """What the target is to check in this cycle: the anchor, and a proposal behind it.
+
+        The proposal is made here where none is given.
+        """
         self._start = self.session.length
         self._proposal = None
-        own = torch.tensor([anchor], device=self._chooser.generator.device)
+        own = torch.tensor([anchor], device=self.chooser.generator.device)
         if self._proposer is None or self.state is None:
             return own
         if remaining == 1:
             # nothing to propose; a row beside it, since a pass of one row rounds otherwise
             return own.repeat(2)
-        self._proposal = self._proposer.propose(self.state, anchor, remaining - 1, self._chooser)
+        self._proposal = proposal or self._proposer.propose(
+            self.state, anchor, remaining - 1, self.chooser
+        )
         return torch.cat((own, self._proposal.tokens))
 
     def judge(self, seen: Rows) -> Step:
@@ -65,9 +76,9 @@ class OwnCaches:
         proposal = self._proposal
         if proposal is None or self._proposer is None or self.state is None:
             self.session.crop(self._start + 1)
-            token = self._chooser.choose(seen.logits[0])
+            token = self.chooser.choose(seen.logits[0])
             return Step((token,), chances=told(seen.logits[:1], (token,), self._sampling))
-        verdict = self._chooser.verify(seen.logits, proposal)
+        verdict = self.chooser.verify(seen.logits, proposal)
         committed = verdict.accepted + 1
         self.session.crop(self._start + committed)
         if seen.features is not None:

@@ -124,7 +124,7 @@ class DraftModel(nn.Module):
         angles = self.rope.angles(start, start + rows, self.device)
         x = embedded
         for index, layer in enumerate(self.layers):
-            x = layer(x, CachePlace(angles, cache, start, self._mask(index, rows, cache)))
+            x = layer(x, CachePlace(angles, cache, start, self.mask(index, rows, cache)))
         return self.norm(x)
 
     def shape_logits(self, logits: Tensor) -> Tensor:
@@ -149,7 +149,8 @@ class DraftModel(nn.Module):
         tokens = likely.indices.gather(1, drawn)[:, 0]
         return Proposal(tokens, weights[:, 0], likely.indices, weights)
 
-    def _mask(self, index: int, rows: int, cache: KVCache) -> Tensor | None:
+    def mask(self, index: int, rows: int, cache: KVCache) -> Tensor | None:
+        """What `rows` rows behind a sequence may see in one layer; None is everything."""
         causal, window = self.config.causal[index], self.config.windows[index]
         if window is None and not causal:
             return None

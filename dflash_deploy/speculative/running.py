@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.lane import Lane, OwnCaches
+from dflash_deploy.speculative.proposer import Proposer
+from dflash_deploy.speculative.sampling import Proposal
 from dflash_deploy.speculative.target import Rows, Session
 from dflash_deploy.speculative.types import Sampling, Step
 
@@ -43,9 +46,19 @@ class Running(Iterator[Step]):
         """Whether the next step is a cycle whose pass may be another's as well."""
         return isinstance(self.lane, OwnCaches)
 
-    def block(self) -> Tensor:
+    @property
+    def drafter(self) -> Proposer | None:
+        """Who may propose for it beside others; None where it proposes by itself, or nothing."""
+        return self._shared.drafter if self._remaining > 1 else None
+
+    def draft(self) -> tuple[KVCache, int, int] | None:
+        """What its proposal stands on: the draft's state, the anchor, and the most to propose."""
+        state = self._shared.state
+        return None if state is None else (state, self._last, self._remaining - 1)
+
+    def block(self, proposal: Proposal | None = None) -> Tensor:
         """The next cycle's rows, for who runs its pass."""
-        return self._shared.block(self._last, self._remaining)
+        return self._shared.block(self._last, self._remaining, proposal)
 
     def judge(self, seen: Rows) -> Step:
         """The rest of a cycle whose pass said this."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from dflash_deploy.speculative.decoder_target import DecoderSession, DecoderTarget
 from dflash_deploy.speculative.joint import passes
 from dflash_deploy.speculative.running import Running
+from dflash_deploy.speculative.sampling import Proposal
 from dflash_deploy.speculative.target import Rows, Target
 from dflash_deploy.speculative.types import Step
 
@@ -34,8 +35,11 @@ def _share(sequences: Sequence[Running], target: DecoderTarget) -> dict[int, Out
     """What each cycle came to, by the sequence's id; who fails alone, fails alone."""
     outcomes: dict[int, Outcome] = {}
     blocks: list[tuple[Running, Tensor]] = []
+    proposals = _try(_propose, sequences)
+    if isinstance(proposals, Exception):
+        proposals = {}  # each by itself, then, and who fails is known
     for sequence in sequences:
-        block = _try(sequence.block)
+        block = _try(sequence.block, proposals.get(id(sequence)))
         if isinstance(block, Exception):
             outcomes[id(sequence)] = block
         else:
@@ -50,6 +54,17 @@ def _share(sequences: Sequence[Running], target: DecoderTarget) -> dict[int, Out
         if isinstance(outcomes[id(sequence)], Exception):
             sequence.close()
     return outcomes
+
+
+def _propose(sequences: Sequence[Running]) -> dict[int, Proposal]:
+    """Proposals for those that may be drafted in one pass, if there are several."""
+    sharing = [sequence for sequence in sequences if sequence.drafter is not None]
+    drafts = [draft for draft in (sequence.draft() for sequence in sharing) if draft is not None]
+    drafter = sharing[0].drafter if len(drafts) > 1 else None
+    if drafter is None:
+        return {}
+    proposals = drafter.propose_together(drafts)
+    return {id(s): proposal for s, proposal in zip(sharing, proposals, strict=True)}
 
 
 def _pass(members: Sequence[tuple[Running, Tensor]], target: DecoderTarget) -> list[Rows]:

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from dflash_deploy.speculative import linear, proposer
 from dflash_deploy.speculative.decoder import SpeculativeDecoder
 from dflash_deploy.speculative.decoder_target import DecoderTarget
 from dflash_deploy.speculative.hub_target import HubTarget
 from dflash_deploy.speculative.joint import MOST_ROWS, padded_rows, passes
+from dflash_deploy.speculative.sampling import Chooser
 from dflash_deploy.speculative.types import Sampling
 from tests.unit.speculative.tiny import draft_json, draft_model, target_model, tokens
 
@@ -15,8 +17,11 @@ PROMPTS = [[first, 0, first, 1] for first in range(VOCAB)]
 WIDE = draft_json(vocab=VOCAB, block_size=8)
 
 
-@pytest.fixture(scope="module", params=["packed", "transformers"])
-def decoder(request):
+@pytest.fixture(params=["packed", "transformers"])
+def decoder(request, monkeypatch):
+    # in 8 bits a neighbour changes what is proposed, though not what is said
+    monkeypatch.setattr(linear, "can_round", lambda _: False)
+    monkeypatch.setattr(proposer, "can_round", lambda _: False)
     model = target_model(vocab=VOCAB)
     packed = request.param == "packed"
     return SpeculativeDecoder(
@@ -63,6 +68,37 @@ def test_each_says_together_what_it_says_alone(decoder):
     said = [chance.logprob for step in together[4] for chance in step.chances]
     wanted = [chance.logprob for step in start()[4] for chance in step.chances]
     assert said == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["dflash", "dflash 2"])
+def test_a_draft_in_8_bits_changes_no_answer(second):
+    """Greedy ones are drafted together, seeded ones alone; DFlash 2 always alone."""
+    raw = draft_json(vocab=VOCAB, block_size=8, second=second)
+    decoder = SpeculativeDecoder(DecoderTarget(target_model(vocab=VOCAB)), draft_model(raw))
+    samplings = [Sampling(25), Sampling(25, temperature=0.9, seed=4)]
+    kinds = [(prompt, sampling) for prompt in PROMPTS[:3] for sampling in samplings]
+    steps = finish(decoder, [decoder.generate(*kind) for kind in kinds])
+    assert [tokens(found) for found in steps] == [tokens(decoder.generate(*k)) for k in kinds]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_draft_of_several_is_the_draft_of_each(monkeypatch, causal):
+    monkeypatch.setattr(linear, "can_round", lambda _: False)
+    monkeypatch.setattr(proposer, "can_round", lambda _: False)
+    raw = draft_json(block_size=8, layer_types=["sliding_attention", "full_attention"],
+                     sliding_window=6, is_causal=causal)  # fmt: skip
+    torch.manual_seed(0)
+    with torch.inference_mode():
+        draft = proposer.Proposer(draft_model(raw), DecoderTarget(target_model()), 8)
+        states = [draft.open(40) for _ in range(3)]
+        for length, state in zip((3, 9, 20), states, strict=True):
+            draft.commit(state, torch.randn(length, 64), length)
+        asked = [(state, anchor, 20) for anchor, state in enumerate(states, start=5)]
+        chooser = Chooser(Sampling(9), torch.device("cpu"))
+        for found, (state, anchor, limit) in zip(draft.propose_together(asked), asked, strict=True):
+            wanted = draft.propose(state, anchor, limit, chooser)
+            assert found.tokens.equal(wanted.tokens)
+            torch.testing.assert_close(found.peaks, wanted.peaks)
 
 
 def test_one_pass_is_run_for_all(monkeypatch):
