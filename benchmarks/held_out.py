@@ -1,0 +1,119 @@
+"""Is greedy text with the draft that of plain decoding, on 200 prompts that nothing was tuned on?
+
+    python benchmarks/held_out.py TARGET_DIR DRAFT_DIR [--tokens 128] [--limit 200] [--out FILE]
+
+Both in one process, by turns, token by token the same target. Where the two part, the target's own
+log-probabilities of the two tokens at that place are told, from one pass over the text before it:
+a gap of rounding size is a near tie, which a sum in another order decides; a larger one is a bug,
+and the exit code is 1.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections import defaultdict
+
+import torch
+import transformers
+from held_out_prompts import prompts
+from transformers import AutoTokenizer
+
+from dflash_deploy.speculative import SpeculativeDecoder, load_draft, load_target
+from dflash_deploy.speculative.types import Sampling
+
+# nats: single precision and bfloat16 differ by less than these between two orders of a sum
+NEAR = {"float32": 1e-3, "bfloat16": 0.25}
+
+
+def run(decoder, prompt, sampling, *, speculate):
+    start = time.perf_counter()
+    steps = list(decoder.generate(prompt, sampling, speculate=speculate))
+    seconds = time.perf_counter() - start
+    return [token for step in steps for token in step.tokens], len(steps) - 1, seconds
+
+
+def parting(target, prompt, plain, drafted):
+    """Where two answers part, and the gap of the two tokens there; None where they do not."""
+    pairs = zip(plain, drafted, strict=False)
+    place = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
+    if place is None:
+        return None
+    with torch.inference_mode():
+        text = [*prompt, *plain[:place]]
+        logits = (
+            target.open(len(text), ()).forward(torch.tensor(text, device=target.device), 1).logits
+        )
+    chances = logits[-1].float().log_softmax(-1)
+    gap = float(chances[plain[place]] - chances[drafted[place]])
+    return {"token": place, "plain": plain[place], "drafted": drafted[place], "gap": abs(gap)}
+
+
+def measure(options):
+    tokenizer = AutoTokenizer.from_pretrained(options.target)
+    target = load_target(options.target, dtype=options.dtype, device=options.device)
+    decoder = SpeculativeDecoder(target, load_draft(options.draft))
+    sampling = Sampling(options.tokens, stop_token_ids=frozenset({tokenizer.eos_token_id}))
+    for number, (category, text) in enumerate(prompts()[: options.limit]):
+        ids = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], add_generation_prompt=True, return_dict=False
+        )
+        plain, _, plain_s = run(decoder, ids, sampling, speculate=False)
+        drafted, cycles, drafted_s = run(decoder, ids, sampling, speculate=True)
+        found = parting(target, ids, plain, drafted)
+        if found or len(plain) != len(drafted):
+            print(f"{number} {category}: {found}", file=sys.stderr)
+        yield (
+            category,
+            {
+                "number": number,
+                "parting": found,
+                "equal": plain == drafted,
+                "tokens": len(drafted),
+                "cycles": cycles,
+                "speedup": plain_s / drafted_s,
+            },
+        )
+
+
+def summary(rows):
+    committed, cycles = (sum(row[key] for row in rows) for key in ("tokens", "cycles"))
+    return {
+        "equal": f"{sum(row['equal'] for row in rows)}/{len(rows)}",
+        "tokens_per_cycle": round((committed - len(rows)) / max(cycles, 1), 2),
+        "speedup": round(statistics.median(row["speedup"] for row in rows), 2),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target")
+    parser.add_argument("draft")
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--limit", type=int, default=200)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=NEAR)
+    parser.add_argument("--out", type=argparse.FileType("w"), default="-")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    by_category = defaultdict(list)
+    for category, row in measure(options):
+        by_category[category].append(row)
+    rows = [row for rows in by_category.values() for row in rows]
+    partings = [row for row in rows if not row["equal"]]
+    result = {
+        "torch": torch.__version__, "transformers": transformers.__version__,
+        "device": options.device, "dtype": options.dtype, "tokens": options.tokens,
+        "all": summary(rows),
+        "categories": {name: summary(rows) for name, rows in by_category.items()},
+        "partings": partings,
+    }  # fmt: skip
+    options.out.write(json.dumps(result, indent=2) + "\n")
+    near = NEAR[options.dtype]
+    return int(any(not row["parting"] or row["parting"]["gap"] > near for row in partings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
