@@ -28,7 +28,8 @@ def load(settings: Settings) -> tuple[Text, Decoder]:
     from dflash_deploy.speculative import SpeculativeDecoder, load_draft, load_target
 
     device, dtype = where(settings)
-    say(f"decoding on {device}")
+    if device != "cpu":
+        say(f"decoding on {device} in {dtype}")
     target = _loading(
         settings.model,
         lambda: load_target(settings.model, revision=settings.revision, dtype=dtype, device=device),
