@@ -1,19 +1,13 @@
 #!/bin/sh
-# The demo pair's draft from nothing, on one GPU: prompts, answers, training, acceptance, entry.
-# 3 layers, blocks of 8, seed 1. The same script goes on where it was ended.
+# The demo pair's draft from nothing: prompts, answers, training, acceptance, entry (docs/demo-draft.md).
+# About twenty minutes on one data-centre GPU; several share the answers. The same script goes on where
+# it was ended.
 #
-#   tools/train_demo.sh PROMPTS.jsonl FOLDER [URL]
-#
-# PROMPTS.jsonl: as many and as varied as can be had, lines of {"prompt": ...}; the first draft was
-# trained on 9 million tokens of answers and was still getting better. URL: a server of the target,
-# `vllm serve HuggingFaceTB/SmolLM2-135M-Instruct`; without it the answers are made one by one.
+#   tools/train_demo.sh FOLDER
 set -eu
-prompts=${1:?PROMPTS.jsonl} folder=${2:?FOLDER}
-[ -z "${3:-}" ] || set -- --url "$3"
-case ${1:-} in --url) ;; *) set -- ;; esac
-exec dflash train smollm2-135m \
-    --prompts "$prompts" --num-prompts 80000 --held-out 128 "$@" \
-    --max-tokens 320 --max-length 384 \
-    --layers 3 --block-size 8 --mask-token 16 \
-    --steps 10000 --batch-size 64 --anchors 80 --learning-rate 0.02 \
-    --seed 1 --output "$folder"
+exec dflash train smollm2-135m --weights q4_1 \
+    --num-prompts 34256 --self-prompts 32000 --held-out 256 \
+    --max-tokens 256 --max-length 2304 \
+    --layers 4 --block-size 8 --mask-token 16 \
+    --steps 4500 --batch-size 64 --anchors 80 --learning-rate 0.02 \
+    --seed 1 --output "${1:?FOLDER}"

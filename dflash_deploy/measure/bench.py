@@ -129,19 +129,20 @@ def measure(
 def warm_up(side: Side, course: Course) -> None:
     """Requests whose times do not count: kernels are compiled, caches of code filled, graphs met.
 
-    Raises LaunchError if none of them is answered.
+    At each load that follows, the least first: an engine compiles for the batches that it meets.
+    Raises LaunchError if none of a load's requests is answered.
     """
-    most = max((load.concurrency or FEWEST for load in course.loads), default=1)
     task = course.tasks[0]
     few = min(task.workload.max_tokens, WARM_TOKENS)
     short = msgspec.structs.replace(
         task, workload=msgspec.structs.replace(task.workload, max_tokens=few)
     )
-    sent = asks(short, course.style, side.endpoint, "warm-up", most, side.extra)
-    answers, _ = closed_loop(side.endpoint, sent, most, patience=course.patience)
-    if all(answer.error for answer in answers):
-        side.check()
-        raise _mute(side, str(answers[0].error) if answers else "none was sent")
+    for width in sorted({load.concurrency or FEWEST for load in course.loads} or {1}):
+        sent = asks(short, course.style, side.endpoint, f"warm-up-{width}", width, side.extra)
+        answers, _ = closed_loop(side.endpoint, sent, width, patience=course.patience)
+        if all(answer.error for answer in answers):
+            side.check()
+            raise _mute(side, str(answers[0].error) if answers else "none was sent")
 
 
 def _mute(side: Side, why: str) -> LaunchError:

@@ -115,8 +115,9 @@ class Draft:
         return self._linear(name, x).unflatten(-1, (heads, self.config.head_dim))
 
 
-def loaded(folder: Path, device: torch.device) -> Draft:
+def loaded(folder: Path | str, device: torch.device) -> Draft:
     """A draft that was saved, in float32. Raises what reading a published one raises."""
+    folder = Path(folder)
     config = read_config(folder / "config.json")
     tensors = {name: each.to(device, torch.float32) for name, each in read_tensors(folder).items()}
     return Draft(config, tensors, torch.ones(len(config.target_layer_ids), device=device))

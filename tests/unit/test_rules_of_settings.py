@@ -285,13 +285,3 @@ def test_triton_reads_no_e4m3_on_ampere(registry, target, backend, dtype, wrong)
     found = refused(registry, "sglang", "0.5.23", architecture="ampere", **at)
     assert any(rule.endswith("-ampere") for rule in found) == wrong
     assert not any("-ampere" in rule for rule in refused(registry, "sglang", "0.5.23", **at))
-
-
-def test_pages_of_no_tokens_divide_nothing(registry) -> None:
-    def refused(pages: str) -> bool:
-        at = situation(registry, "sglang", version="0.5.23", settings={"--page-size": (pages,)})
-        return "page-size-none" in ids(at, "refuse")
-
-    assert refused("0")
-    assert not refused("1")
-    assert not refused("64")

@@ -78,7 +78,10 @@ def test_what_a_rule_refuses_goes(explain) -> None:
 
 
 def test_a_release_that_cannot_gives_way(explain) -> None:
-    report = explain(SGLANG.replace("serve", "serve --mamba-scheduler-strategy extra_buffer"),
+    hybrid = SGLANG.replace("Qwen3-8B-DFlash-b16", "Qwen3.5-9B-DFlash").replace(
+        "Qwen3-8B", "Qwen3.5-9B"
+    )
+    report = explain(hybrid.replace("serve", "serve --mamba-scheduler-strategy extra_buffer"),
                      version="0.5.9")  # fmt: skip
     assert (report.version, report.right.version) == ("0.5.9", "0.5.23")
     assert "--mamba-radix-cache-strategy extra_buffer" in words(report)

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from dflash_deploy.errors import LaunchError
+from dflash_deploy.measure import bench
 from dflash_deploy.measure.asks import Style, Task
 from dflash_deploy.measure.bench import Course, Side, measure
 from dflash_deploy.measure.prompts import Prompt
@@ -66,6 +67,21 @@ def test_what_is_there_is_not_measured_again(serve: Serve) -> None:
     again, _ = go(kept[-1], [side], course(repeats=2))
     assert len(again) == 2
     assert [len(cell.runs) for cell in again[-1].cells] == [2, 2]
+
+
+def test_every_load_is_warmed_up_for(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    widths = []
+    sends = bench.closed_loop
+
+    def spied(endpoint, sent, width, **options):  # type: ignore[no-untyped-def]
+        widths.append((len(sent), width))
+        return sends(endpoint, sent, width, **options)
+
+    monkeypatch.setattr(bench, "closed_loop", spied)
+    loads = (Load(concurrency=4), Load(concurrency=1), Load(rate=50.0))
+    bench.warm_up(Side(DFLASH, serve("vllm")), course(loads=loads))
+    # requests that arrive by chance come as many at once as chance has it
+    assert widths == [(1, 1), (4, 4), (bench.FEWEST, bench.FEWEST)]
 
 
 def test_an_open_loop_is_a_load_like_another(serve: Serve) -> None:
