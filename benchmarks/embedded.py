@@ -98,6 +98,7 @@ def measure(options):
         load_target(options.target, dtype="float32"),
         load_draft(options.draft),
         block_size=options.block,
+        adaptive=True,
     )
     sampling = Sampling(options.tokens, stop_token_ids=frozenset({stop}))
     tallies = {name: Tally() for name in ("dflash", "plain", "transformers")}

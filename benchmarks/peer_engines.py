@@ -61,7 +61,7 @@ def ours(options, stop, *, draft=True, speculate=True):
     from dflash_deploy.speculative.types import Sampling
 
     target = our_target(options)
-    decoder = SpeculativeDecoder(target, our_draft(options) if draft else None)
+    decoder = SpeculativeDecoder(target, our_draft(options) if draft else None, adaptive=True)
     stops = frozenset(() if stop is None else (stop,))
 
     def answer(ids, count):

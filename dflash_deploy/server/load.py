@@ -44,7 +44,7 @@ def load(settings: Settings) -> tuple[Text, Decoder]:
         )
     decoder = _loading(
         settings.draft or settings.model,
-        lambda: SpeculativeDecoder(target, draft, block_size=settings.block_size),
+        lambda: SpeculativeDecoder(target, draft, block_size=settings.block_size, adaptive=True),
     )
     return text, decoder
 

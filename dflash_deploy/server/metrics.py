@@ -24,6 +24,9 @@ class Metrics:
         self._drafts = self._counter(f"{spec}drafts", "Draft-verify cycles.")
         self._draft_tokens = self._counter(f"{spec}draft_tokens", "Tokens proposed by the draft.")
         self._accepted = self._counter(f"{spec}accepted_tokens", "Draft tokens the target took.")
+        self._declined = self._counter(
+            "dflash:declined_steps", "Plain steps made because drafting did not pay."
+        )
         by_position = Counter(
             f"{spec}accepted_tokens_per_pos",
             "Draft tokens the target took, by position in the block.",
@@ -62,6 +65,8 @@ class Metrics:
     def stepped(self, step: Step, kept: int) -> None:
         """One cycle, of which the answer keeps `kept` tokens (a stop string may cut it short)."""
         self._answer_tokens.inc(kept)
+        if step.declined:
+            self._declined.inc()
         if not step.drafted:
             return
         self._drafts.inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,9 +10,11 @@ import torch
 
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative.config import DraftConfig
+from dflash_deploy.speculative.costs import Costs
 from dflash_deploy.speculative.decoder_target import DecoderSession, DecoderTarget
 from dflash_deploy.speculative.lane import Lane, OwnCaches, told
 from dflash_deploy.speculative.model import DraftModel
+from dflash_deploy.speculative.pace import Pace, Steady, Thrifty, Trial
 from dflash_deploy.speculative.proposer import Proposer
 from dflash_deploy.speculative.recorded import can_record
 from dflash_deploy.speculative.running import Running
@@ -25,16 +28,27 @@ from dflash_deploy.speculative.types import Sampling, Step
 # above either is decoded unrecorded
 SLOTS, SLOT_CAPACITY = 4, 4096
 
+# what an adaptive decoder decodes at the start, to learn what its cycles cost
+TRIAL_PROMPT, TRIAL_ROUNDS = 64, 4
+
 
 class SpeculativeDecoder:
     """A target, with or without its draft; see `types.Decoder` for the contract.
 
     `target` is what `load_target` returns, or a transformers model. `block_size` may only shorten
-    the draft's own. Raises Unsupported if the draft was made for another target.
+    the draft's own. With `adaptive` a draft that does not pay is left out: what a cycle and a plain
+    step cost is measured now, for about half a second, and from then on. Where a GPU repeats
+    recorded cycles it drafts always.
+    Raises Unsupported if the draft was made for another target.
     """
 
     def __init__(
-        self, target: Any, draft: DraftModel | None = None, *, block_size: int | None = None
+        self,
+        target: Any,
+        draft: DraftModel | None = None,
+        *,
+        block_size: int | None = None,
+        adaptive: bool = False,
     ) -> None:
         from dflash_deploy.speculative.load import as_target
 
@@ -47,6 +61,10 @@ class SpeculativeDecoder:
             with torch.inference_mode():
                 self._proposer = Proposer(draft, self._target, self._block)
         self._slots = self._make_slots() if can_record(self._target.device) else None
+        self._costs: Costs | None = None
+        if adaptive and self._proposer is not None and self._slots is None:
+            self._costs = Costs(self._proposer.widths)
+            self._measure(self._proposer, self._costs)
 
     @property
     def max_context(self) -> int:
@@ -69,15 +87,35 @@ class SpeculativeDecoder:
             raise ValueError("the prompt has a token outside the vocabulary")
         if sampling.max_new_tokens < 1:
             return iter(())
-        prompt = list(prompt_ids)
         proposer = self._proposer if speculate else None
-        return Running(lambda: self._begin(prompt, proposer, sampling), sampling)
+        return self._run(list(prompt_ids), proposer, sampling, self._pace(sampling))
 
     def together(self, sequences: Sequence[Iterator[Step]]) -> list[Step | Exception | None]:
         return together(sequences, self._target)
 
+    def _pace(self, sampling: Sampling) -> Pace:
+        if self._costs is None:
+            return Steady()
+        seeded = sampling.temperature > 0 and sampling.seed is not None
+        return Thrifty(self._costs, repeatable=seeded)
+
+    def _measure(self, proposer: Proposer, costs: Costs) -> None:
+        """Decode nonsense: the first round is for the caches, and is forgotten."""
+        prompt = [0] * min(TRIAL_PROMPT, self.max_context // 2)
+        for kept, rounds in ((Costs(proposer.widths), 1), (costs, TRIAL_ROUNDS)):
+            most = min(3 * rounds * self._block, self.max_context - len(prompt))
+            steps = self._run(prompt, proposer, Sampling(most), Trial(kept))
+            for _ in itertools.islice(steps, 1 + 3 * rounds):
+                pass
+        costs.keep_first()
+
+    def _run(
+        self, prompt: list[int], proposer: Proposer | None, sampling: Sampling, pace: Pace
+    ) -> Running:
+        return Running(lambda: self._begin(prompt, proposer, sampling, pace), sampling)
+
     def _begin(
-        self, prompt: list[int], proposer: Proposer | None, sampling: Sampling
+        self, prompt: list[int], proposer: Proposer | None, sampling: Sampling, pace: Pace
     ) -> tuple[Lane, Step]:
         """Read the prompt; say the first token."""
         capacity = len(prompt) + sampling.max_new_tokens
@@ -94,7 +132,7 @@ class SpeculativeDecoder:
         lane: Lane | None = None
         if self._slots is not None and isinstance(session, DecoderSession):
             lane = self._slots.enter(session, state, sampling, chooser)
-        return lane or OwnCaches(session, proposer, state, sampling, chooser), step
+        return lane or OwnCaches(session, proposer, state, sampling, chooser, pace), step
 
     def _make_slots(self) -> Slots | None:
         """Where a GPU repeats recorded cycles; a target of transformers' own cannot be recorded."""

@@ -65,7 +65,7 @@ def decoder_for(draft: DraftModel, target: Any) -> SpeculativeDecoder:
         # the old one goes first: two converted targets may be too many for the memory
         kept.pop(target, None)
         del found
-        found = kept[target] = (marks, SpeculativeDecoder(_lent(target), draft))
+        found = kept[target] = (marks, SpeculativeDecoder(_lent(target), draft, adaptive=True))
     return found[1]
 
 

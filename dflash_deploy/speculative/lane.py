@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.chances import chances
-from dflash_deploy.speculative.proposer import Proposer
+from dflash_deploy.speculative.pace import Pace
+from dflash_deploy.speculative.proposer import DraftState, Proposer
 from dflash_deploy.speculative.sampling import Chooser, Proposal
 from dflash_deploy.speculative.target import Rows, Session
 from dflash_deploy.speculative.types import Chance, Sampling, Step
@@ -33,25 +35,33 @@ class OwnCaches:
         self,
         session: Session,
         proposer: Proposer | None,
-        state: KVCache | None,
+        state: DraftState | None,
         sampling: Sampling,
         chooser: Chooser,
+        pace: Pace,
     ) -> None:
-        self.session, self.state = session, state
+        self.session, self.state, self.pace = session, state, pace
         self._proposer = proposer
         self._sampling, self.chooser = sampling, chooser
         self._start = session.length
         self._proposal: Proposal | None = None
 
     def cycle(self, anchor: int, remaining: int) -> Step:
+        began = time.perf_counter()
         block = self.block(anchor, remaining)
-        return self.judge(self.session.forward(block, len(block)))
+        step = self.judge(self.session.forward(block, len(block)))
+        seconds = time.perf_counter() - began
+        # the last token's pass is wider than a plain step's: nothing is to be compared with it
+        if step.drafted or len(block) == 1:
+            self.pace.spent(step.drafted, len(step.tokens), seconds)
+        return step
 
     @property
     def drafter(self) -> Proposer | None:
         """Who may propose for this sequence beside others."""
-        shares = self._proposer is not None and self._proposer.can_share(self.chooser)
-        return self._proposer if shares and self.state is not None else None
+        if self._proposer is None or self.state is None or not self.pace.drafts():
+            return None
+        return self._proposer if self._proposer.can_share(self.chooser) else None
 
     def block(self, anchor: int, remaining: int, proposal: Proposal | None = None) -> Tensor:
         """What the target is to check in this cycle: the anchor, and a proposal behind it.
@@ -66,18 +76,21 @@ class OwnCaches:
         if remaining == 1:
             # nothing to propose; a row beside it, since a pass of one row rounds otherwise
             return own.repeat(2)
-        self._proposal = proposal or self._proposer.propose(
-            self.state, anchor, remaining - 1, self.chooser
-        )
-        return torch.cat((own, self._proposal.tokens))
+        if proposal is None:
+            if not self.pace.drafts():
+                return own
+            proposal = self._proposer.propose(
+                self.state, anchor, remaining - 1, self.chooser, self.pace
+            )
+        self._proposal = proposal
+        return torch.cat((own, proposal.tokens))
 
     def judge(self, seen: Rows) -> Step:
         """Commit what holds of the block, given all its rows."""
         proposal = self._proposal
         if proposal is None or self._proposer is None or self.state is None:
             self.session.crop(self._start + 1)
-            token = self.chooser.choose(seen.logits[0])
-            return Step((token,), chances=told(seen.logits[:1], (token,), self._sampling))
+            return self._plain(seen)
         verdict = self.chooser.verify(seen.logits, proposal)
         committed = verdict.accepted + 1
         self.session.crop(self._start + committed)
@@ -86,6 +99,22 @@ class OwnCaches:
         tokens = (*proposal.tokens[: verdict.accepted].tolist(), verdict.token)
         spoken = told(seen.logits[:committed], tokens, self._sampling)
         return Step(tokens, len(proposal.tokens), verdict.accepted, spoken)
+
+    def judge_shared(self, seen: Rows) -> Step:
+        """`judge` for a pass of several sequences: its time says nothing of one's cycles."""
+        step = self.judge(seen)
+        self.pace.spent(step.drafted, len(step.tokens), None)
+        return step
+
+    def _plain(self, seen: Rows) -> Step:
+        """The target's own token, by the first row."""
+        token = self.chooser.choose(seen.logits[0])
+        step = Step((token,), chances=told(seen.logits[:1], (token,), self._sampling))
+        if self._proposer is None or self.state is None or len(seen.logits) > 1:
+            return step
+        if seen.features is not None:
+            self._proposer.keep(self.state, seen.features)
+        return replace(step, declined=True)
 
     def close(self) -> None:
         """Nothing: the caches go with the lane."""

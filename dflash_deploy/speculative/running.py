@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.lane import Lane, OwnCaches
-from dflash_deploy.speculative.proposer import Proposer
+from dflash_deploy.speculative.proposer import Proposer, Wanted
 from dflash_deploy.speculative.sampling import Proposal
 from dflash_deploy.speculative.target import Rows, Session
 from dflash_deploy.speculative.types import Sampling, Step
@@ -51,10 +51,12 @@ class Running(Iterator[Step]):
         """Who may propose for it beside others; None where it proposes by itself, or nothing."""
         return self._shared.drafter if self._remaining > 1 else None
 
-    def draft(self) -> tuple[KVCache, int, int] | None:
-        """What its proposal stands on: the draft's state, the anchor, and the most to propose."""
-        state = self._shared.state
-        return None if state is None else (state, self._last, self._remaining - 1)
+    def draft(self) -> Wanted | None:
+        """What its proposal stands on."""
+        lane = self._shared
+        if lane.state is None:
+            return None
+        return lane.state, self._last, self._remaining - 1, lane.pace
 
     def block(self, proposal: Proposal | None = None) -> Tensor:
         """The next cycle's rows, for who runs its pass."""
@@ -62,7 +64,7 @@ class Running(Iterator[Step]):
 
     def judge(self, seen: Rows) -> Step:
         """The rest of a cycle whose pass said this."""
-        return self.took(self._shared.judge(seen))
+        return self.took(self._shared.judge_shared(seen))
 
     @property
     def session(self) -> Session:
@@ -97,5 +99,7 @@ def until_stop(step: Step, stops: frozenset[int]) -> Step:
         if token in stops:
             kept = index + 1
             accepted = min(step.accepted, kept)
-            return Step(step.tokens[:kept], step.drafted, accepted, step.chances[:kept])
+            return replace(
+                step, tokens=step.tokens[:kept], accepted=accepted, chances=step.chances[:kept]
+            )
     return step

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 
-from dflash_deploy.speculative.cache import KVCache
 from dflash_deploy.speculative.cycle import IDLE, Cycle
 from dflash_deploy.speculative.decoder_target import DecoderSession, DecoderTarget
 from dflash_deploy.speculative.lane import told
 from dflash_deploy.speculative.model import DraftModel
+from dflash_deploy.speculative.proposer import DraftState
 from dflash_deploy.speculative.recorded import Recorder, Replay
 from dflash_deploy.speculative.sampling import Chooser, Proposal
 from dflash_deploy.speculative.slots import reach_of
@@ -38,7 +38,11 @@ class Slots:
         self._free = list(range(slots))
 
     def enter(
-        self, session: DecoderSession, state: KVCache | None, sampling: Sampling, chooser: Chooser
+        self,
+        session: DecoderSession,
+        state: DraftState | None,
+        sampling: Sampling,
+        chooser: Chooser,
     ) -> SlotLane | None:
         """A lane for a sequence whose prompt has been read; None if every slot is taken."""
         if not self._free or session.cache.capacity > self.capacity:
@@ -46,7 +50,7 @@ class Slots:
         slot = heapq.heappop(self._free)
         self._cycle.stored.fill(slot, session.cache)
         if state is not None and self._cycle.context is not None:
-            self._cycle.context.fill(slot, state)
+            self._cycle.context.fill(slot, state.cache)
         self.buffers.lengths[slot] = session.length
         return SlotLane(self, slot, session.length, state is not None, sampling, chooser)
 

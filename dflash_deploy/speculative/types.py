@@ -43,6 +43,8 @@ class Step:
     accepted: int = 0
     chances: tuple[Chance, ...] = ()
     """One for each token, where `Sampling.logprobs` asks for them."""
+    declined: bool = False
+    """A plain step of a sequence that has a draft, made because drafting did not pay."""
 
 
 class Decoder(Protocol):

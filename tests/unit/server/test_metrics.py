@@ -24,6 +24,7 @@ def test_every_name_is_there_before_the_first_request():
         f"{spec}drafts_total",
         f"{spec}draft_tokens_total",
         f"{spec}accepted_tokens_total",
+        "dflash:declined_steps_total",
         "vllm:prompt_tokens_total",
         "vllm:generation_tokens_total",
         "vllm:num_requests_running",
@@ -49,6 +50,13 @@ def test_a_cycle_counts_by_position_and_plain_decoding_drafts_nothing():
     assert seen[(f"{spec}accepted_tokens_total",)] == 3
     assert [seen[(f"{spec}accepted_tokens_per_pos_total", str(i))] for i in range(3)] == [2, 1, 0]
     assert seen[("vllm:generation_tokens_total",)] == 7
+
+
+def test_a_draft_that_turned_itself_down_is_seen():
+    metrics = Metrics("org/m", 4)
+    for step in (Step((1,)), Step((1, 2, 3), 3, 2), Step((1,), declined=True)):
+        metrics.stepped(step, len(step.tokens))
+    assert values(metrics)[("dflash:declined_steps_total",)] == 1
 
 
 def test_times_are_those_of_the_report():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dflash_deploy.errors import Unsupported
-from dflash_deploy.speculative import proposer
+from dflash_deploy.speculative import pace, proposer
 from dflash_deploy.speculative.decoder import SpeculativeDecoder, check_fit
 from dflash_deploy.speculative.sampling import Proposal, distribution
 from dflash_deploy.speculative.types import Sampling
@@ -209,7 +209,7 @@ def test_sampled_answers_have_the_targets_distribution(kind):
 @pytest.mark.parametrize("second", [False, True])
 def test_choosing_how_much_to_check_does_not_bend_the_distribution(monkeypatch, second):
     monkeypatch.setattr(proposer, "widths", lambda _block, _device: (2, 4))
-    monkeypatch.setattr(proposer, "WIDE_FROM", 0.42 if second else 0.25)
+    monkeypatch.setattr(pace, "WIDE_FROM", 0.42 if second else 0.25)
     small = target_model("llama", vocab=3, num_hidden_layers=LAYERS_SMALL)
     raw = draft_json(vocab=3, second=second, num_target_layers=LAYERS_SMALL)
     raw["dflash_config"] |= {"target_layer_ids": [0, 1], "mask_token_id": 2}

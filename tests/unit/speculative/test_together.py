@@ -8,6 +8,7 @@ from dflash_deploy.speculative.decoder import SpeculativeDecoder
 from dflash_deploy.speculative.decoder_target import DecoderTarget
 from dflash_deploy.speculative.hub_target import HubTarget
 from dflash_deploy.speculative.joint import MOST_ROWS, padded_rows, passes
+from dflash_deploy.speculative.pace import Steady
 from dflash_deploy.speculative.sampling import Chooser
 from dflash_deploy.speculative.types import Sampling
 from tests.unit.speculative.tiny import draft_json, draft_model, target_model, tokens
@@ -93,10 +94,11 @@ def test_a_draft_of_several_is_the_draft_of_each(monkeypatch, causal):
         states = [draft.open(40) for _ in range(3)]
         for length, state in zip((3, 9, 20), states, strict=True):
             draft.commit(state, torch.randn(length, 64), length)
-        asked = [(state, anchor, 20) for anchor, state in enumerate(states, start=5)]
+        asked = [(state, anchor, 20, Steady()) for anchor, state in enumerate(states, start=5)]
         chooser = Chooser(Sampling(9), torch.device("cpu"))
-        for found, (state, anchor, limit) in zip(draft.propose_together(asked), asked, strict=True):
-            wanted = draft.propose(state, anchor, limit, chooser)
+        for found, one in zip(draft.propose_together(asked), asked, strict=True):
+            state, anchor, limit, pace = one
+            wanted = draft.propose(state, anchor, limit, chooser, pace)
             assert found.tokens.equal(wanted.tokens)
             torch.testing.assert_close(found.peaks, wanted.peaks)
 
