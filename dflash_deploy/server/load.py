@@ -50,7 +50,7 @@ def load(settings: Settings) -> tuple[Text, Decoder]:
 
 
 def where(settings: Settings) -> tuple[str, str]:
-    """The device and the dtype. Raises EngineError for a GPU that torch does not see."""
+    """The device and the dtype. Raises EngineError for a GPU that is not seen or cannot do it."""
     import torch
 
     seen = torch.cuda.is_available()
@@ -61,6 +61,8 @@ def where(settings: Settings) -> tuple[str, str]:
     if settings.device == "cpu" or not seen:
         # a block of bfloat16 rows costs a CPU as much as its rows one by one
         return "cpu", "float32" if settings.dtype == "auto" else settings.dtype
+    if settings.dtype == "int8":
+        raise EngineError("--dtype int8 is computed on a CPU alone", hint="--device cpu")
     # cuDNN's attention is planned anew for each length of a prompt
     torch.backends.cuda.enable_cudnn_sdp(False)
     return "cuda", "bfloat16" if settings.dtype == "auto" else settings.dtype

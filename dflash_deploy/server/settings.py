@@ -13,7 +13,7 @@ from dflash_deploy.errors import UsageError
 
 API_KEY_VARIABLE = "DFLASH_API_KEY"
 DEVICES = ("auto", "cpu", "cuda")
-DTYPES = ("auto", "float32", "bfloat16")
+DTYPES = ("auto", "float32", "bfloat16", "int8")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 

@@ -20,8 +20,9 @@ class KVCache:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        self.keys = torch.empty(shape, dtype=dtype, device=device)
-        self.values = torch.empty(shape, dtype=dtype, device=device)
+        # zeros: a mask hides scratch rows, but not a NaN that happens to lie there
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
         self.length = 0
 
     @property
@@ -42,6 +43,9 @@ class Band:
     (sliding). This depends on the distance alone, so one tensor holds every step's mask as a slice:
     its column c stands for position c - reach relative to the block's start. It is built anew,
     twice as long, when a block starts further on than it reaches.
+
+    `stride` rounds the number of keys up to a multiple, the further ones hidden: a row's sums are
+    then taken in the same order, whether it is alone or in a block.
     """
 
     def __init__(
@@ -53,24 +57,26 @@ class Band:
         window: int | None,
         dtype: torch.dtype,
         device: torch.device,
+        stride: int = 1,
     ) -> None:
-        self._rows, self._groups = rows, groups
+        self._rows, self._groups, self._stride = rows, groups, stride
         self._causal, self._window = causal, window
         self._reach = 0
         self._mask = torch.zeros(0, dtype=dtype, device=device)
 
     def at(self, start: int) -> Tensor:
-        """The mask [groups * rows, start + rows] of a block that starts at position `start`."""
+        """The mask [groups * rows, keys] of a block that starts at position `start`."""
         if start > self._reach or not len(self._mask):
             self._reach = max(start, 2 * self._reach)
             self._mask = self._build()
-        mask = self._mask[:, self._reach - start :]
+        first = self._reach - start
+        mask = self._mask[:, first : first + rounded_up(start + self._rows, self._stride)]
         # attention kernels of a GPU read the mask in whole words
         return mask.contiguous() if mask.is_cuda else mask
 
     def _build(self) -> Tensor:
         device = self._mask.device
-        columns = torch.arange(-self._reach, self._rows, device=device)
+        columns = torch.arange(-self._reach, self._rows + self._stride - 1, device=device)
         distance = columns[None, :] - torch.arange(self._rows, device=device)[:, None]
         hidden = torch.zeros_like(distance, dtype=torch.bool)
         if self._causal:
@@ -80,3 +86,8 @@ class Band:
         mask = torch.zeros(hidden.shape, dtype=self._mask.dtype, device=device)
         # the query heads of one key head are stacked as further rows
         return mask.masked_fill_(hidden, float("-inf")).repeat(self._groups, 1)
+
+
+def rounded_up(count: int, stride: int) -> int:
+    """The next multiple of `stride`."""
+    return -(-count // stride) * stride

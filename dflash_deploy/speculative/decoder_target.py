@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dflash_deploy.speculative.cache import Band, KVCache
+from dflash_deploy.errors import Unsupported
+from dflash_deploy.speculative.cache import Band, KVCache, rounded_up
 from dflash_deploy.speculative.joint import JointPlace, padded_rows
 from dflash_deploy.speculative.layers import (
     CachePlace,
@@ -21,12 +22,17 @@ from dflash_deploy.speculative.layers import (
 )
 from dflash_deploy.speculative.linear import Linear, linears
 from dflash_deploy.speculative.rope import STATIC_TYPES, Rope, rope_type
+from dflash_deploy.speculative.rounded import can_round
 from dflash_deploy.speculative.target import Rows, TargetShape, shape_of
 
 FAMILIES = frozenset({"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
 
 # rows of a prompt that go through together: bounds the attention mask, not the speed
 PREFILL_ROWS = 512
+
+# keys are counted in these steps where a row has to come out the same in every block: sums over a
+# multiple of the widest vectors are taken in one order, whatever is hidden at their end
+KEYS = 64
 
 # bytes of weights that are kept again for each width: a larger target needs the memory itself
 PACKED_AT_MOST = 4 << 30
@@ -71,6 +77,8 @@ class DecoderTarget(nn.Module):
         self.embedding = tensors["model.embed_tokens.weight"]
         self._bands: dict[int, Band] = {}
         self._packed: tuple[int, ...] = ()
+        self.stride = 1
+        """Keys are looked at in steps of so many."""
         self.lm_head = Linear(tensors.get("lm_head.weight", self.embedding))
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -92,6 +100,22 @@ class DecoderTarget(nn.Module):
                 linear.pack(rows)
         self._packed = tuple(sorted(self.lm_head.packed_rows))
         self._bands |= {rows: self._band(rows) for rows in widths}
+
+    def round(self) -> None:
+        """Compute in 8 bits from now on: another model, but one whose rows are exact.
+
+        A token's logits are then the same, bit for bit, alone and in a block. Raises Unsupported
+        where the kernels are missing.
+        """
+        if not can_round(self.lm_head.weight):
+            raise Unsupported(
+                "int8 needs a target in float32 on an x86 CPU", hint="--dtype float32"
+            )
+        for linear in linears(self):
+            linear.round_rows()
+        self.stride = KEYS
+        self._packed = ()
+        self._bands = {1: self._band(1)}
 
     def run(self, ids: Tensor, place: Place, taps: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         """The last layer's output for ids [rows], and the tapped layers' side by side."""
@@ -129,15 +153,22 @@ class DecoderTarget(nn.Module):
 
     def mask(self, rows: int, start: int) -> Tensor | None:
         """What `rows` rows from position `start` on may see; None is everything."""
-        if rows == 1:
+        if rows == 1 and self.stride == 1:
             return None
         # the widths of blocks come again; a prompt's last part has a width of its own
         band = self._bands.get(rows) or self._band(rows)
         return band.at(start)
 
     def _band(self, rows: int) -> Band:
-        groups = self.heads.groups
-        return Band(rows, groups, causal=True, window=None, dtype=self.dtype, device=self.device)
+        return Band(
+            rows,
+            self.heads.groups,
+            causal=True,
+            window=None,
+            dtype=self.dtype,
+            device=self.device,
+            stride=self.stride,
+        )
 
     @property
     def weight_bytes(self) -> int:
@@ -155,7 +186,7 @@ class DecoderSession:
         self._target = target
         self.taps = tuple(taps)
         self.cache = KVCache(
-            (target.shape.layers, heads.key, capacity, heads.dim),
+            (target.shape.layers, heads.key, rounded_up(capacity, target.stride), heads.dim),
             dtype=target.dtype,
             device=target.device,
         )

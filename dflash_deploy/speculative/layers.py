@@ -41,7 +41,10 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class CachePlace:
-    """The rows of one sequence behind its first `start` positions."""
+    """The rows of one sequence behind its first `start` positions.
+
+    The mask [groups * rows, keys] says how many keys are looked at; without one it is all.
+    """
 
     angles: Tensor
     cache: KVCache
@@ -51,7 +54,7 @@ class CachePlace:
     def attend(self, layer: int, heads: Heads, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         self.cache.write(layer, self.start, key, value)
         rows = query.shape[0]
-        stop = self.start + rows
+        stop = self.start + rows if self.mask is None else self.mask.shape[1]
         # [rows, heads, dim] to [1, kv_heads, groups * rows, dim]: each key head serves its group
         grouped = query.view(rows, heads.key, heads.groups, heads.dim).permute(1, 2, 0, 3)
         mixed = functional.scaled_dot_product_attention(

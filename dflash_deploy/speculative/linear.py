@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dflash_deploy.speculative.rounded import RoundedProduct, can_round
+from dflash_deploy.speculative.rounded import RoundedProduct, RowProduct, can_round
 
 
 def can_pack(weight: Tensor) -> bool:
@@ -37,7 +37,7 @@ class Linear(nn.Module):
         self.register_buffer("weight", weight.contiguous())
         self.register_buffer("bias", None if bias is None else bias.contiguous())
         self._packs: dict[int, Tensor] = {}
-        self._rounded: RoundedProduct | None = None
+        self._rounded: RoundedProduct | RowProduct | None = None
 
     @property
     def packed_rows(self) -> set[int]:
@@ -45,7 +45,7 @@ class Linear(nn.Module):
 
     def pack(self, rows: int) -> None:
         """Keep another copy of the weight, packed for exactly `rows` rows."""
-        if rows > 1 and rows not in self._packs and can_pack(self.weight):
+        if rows > 1 and rows not in self._packs and not self._rounded and can_pack(self.weight):
             packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)  # noqa: SLF001
             self._packs[rows] = packed
 
@@ -53,6 +53,10 @@ class Linear(nn.Module):
         """Compute in 8 bits from now on, where the device can; else leave the layer as it is."""
         if can_round(self.weight):
             self._rounded = RoundedProduct(self.weight, self.bias)
+
+    def round_rows(self) -> None:
+        """The same, and each row's product is its own: what a target may be computed with."""
+        self._rounded = RowProduct(self.weight, self.bias)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         # moved or cast: the copies are not the weight any more

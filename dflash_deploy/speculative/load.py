@@ -18,6 +18,7 @@ from dflash_deploy.speculative.target import Target
 from dflash_deploy.speculative.weights import check_tensors, read_tensors
 
 Dtype = str | torch.dtype
+INT8 = "int8"
 
 
 def load_draft(
@@ -41,7 +42,7 @@ def load_draft(
     second = config.refinement is not None
     shapes = expected_shapes2(config) if second else expected_shapes(config)
     check_tensors(tensors, shapes, str(folder))
-    wanted = None if dtype == "auto" else _dtype(dtype)
+    wanted = None if dtype == "auto" else _dtype("float32" if dtype == INT8 else dtype)
     where = torch.device(device if device_map is None else device_map)
     tensors = {name: tensor.to(where, wanted) for name, tensor in tensors.items()}
     model = DraftModel2 if second else DraftModel
@@ -58,17 +59,28 @@ def load_target(
 ) -> Target:
     """Read a causal language model.
 
-    Raises DownloadError if its files cannot be fetched, are missing or are damaged.
+    `dtype` "int8" rounds its weights and computes in 8 bits: on a CPU, and for the families that
+    have a forward pass here.
+    Raises DownloadError if its files cannot be fetched, are missing or are damaged, Unsupported
+    for a dtype that it cannot be computed in.
     """
-    return as_target(
+    target = as_target(
         load_model(
             path_or_hub_id,
             revision=revision,
-            dtype=dtype,
+            dtype="float32" if dtype == INT8 else dtype,
             device=device,
             trust_remote_code=trust_remote_code,
         )
     )
+    if dtype == INT8:
+        if not isinstance(target, decoder_target.DecoderTarget):
+            raise Unsupported(
+                f"{path_or_hub_id} is run by transformers, which has no int8 here",
+                hint="--dtype float32",
+            )
+        target.round()
+    return target
 
 
 def load_model(

@@ -27,3 +27,11 @@ def test_a_gpu_that_torch_does_not_see_is_one_clear_line(monkeypatch):
     with pytest.raises(EngineError, match=r"--device cuda: this torch .* sees no GPU") as error:
         where(Settings("m", device="cuda"))
     assert error.value.hint == "dflash doctor"
+
+
+def test_8_bits_are_refused_on_a_gpu_before_anything_is_read(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(EngineError, match="int8") as error:
+        where(Settings("m", dtype="int8"))
+    assert error.value.hint == "--device cpu"
+    assert where(Settings("m", dtype="int8", device="cpu")) == ("cpu", "int8")

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative import decoder_target
 from dflash_deploy.speculative.decoder_target import DecoderTarget, fits
 from tests.unit.speculative.tiny import target_model
@@ -104,3 +105,56 @@ def test_a_target_too_large_to_keep_twice_is_not_packed(monkeypatch):
     monkeypatch.setattr(decoder_target, "PACKED_AT_MOST", target.weight_bytes)
     target.prepare((4,))
     assert target.lm_head.packed_rows == {4}
+
+
+@torch.inference_mode()
+def test_in_8_bits_a_token_is_the_same_alone_and_in_a_block(model):
+    target = DecoderTarget(model)
+    target.round()
+    target.prepare((4, 8))
+    for start in (1, 57, 60, 130):
+        ids = (torch.arange(start + 8) * 7) % 40
+        session = target.open(start + 8, TAPS)
+        session.forward(ids[:start], 1)
+        block = session.forward(ids[start:], 8)
+        for width in (1, 2, 3, 4):
+            session.crop(start)
+            parts = [session.forward(part, len(part)) for part in ids[start:].split(width)]
+            assert torch.equal(torch.cat([part.logits for part in parts]), block.logits)
+            assert torch.equal(torch.cat([part.features for part in parts]), block.features)
+
+
+@torch.inference_mode()
+def test_in_8_bits_it_is_nearly_the_same_model(model):
+    ids = torch.arange(20) % 40
+    target = DecoderTarget(model)
+    target.round()
+    logits, _ = expected(model, ids)
+    found = target.open(20, ()).forward(ids, 20).logits
+    assert (found - logits).norm() < 0.25 * logits.norm()
+    assert not torch.equal(found, logits)
+
+
+def test_8_bits_are_for_float32():
+    target = DecoderTarget(target_model().to(torch.bfloat16))
+    with pytest.raises(Unsupported, match="float32"):
+        target.round()
+
+
+@torch.inference_mode()
+def test_in_8_bits_a_token_is_the_same_beside_other_sequences(model):
+    target = DecoderTarget(model)
+    target.round()
+    target.prepare((4, 8))
+    ids = (torch.arange(140) * 7) % 40
+    starts, counts = (1, 57, 60, 130), (1, 4, 8, 3)
+    blocks = [ids[start : start + count] for start, count in zip(starts, counts, strict=True)]
+    sessions = [target.open(140, TAPS) for _ in starts]
+    alone = []
+    for session, start, block in zip(sessions, starts, blocks, strict=True):
+        session.forward(ids[:start], 1)
+        alone.append(session.forward(block, len(block)))
+        session.crop(start)
+    for found, wanted in zip(target.check(sessions, blocks), alone, strict=True):
+        assert torch.equal(found.logits, wanted.logits)
+        assert torch.equal(found.features, wanted.features)

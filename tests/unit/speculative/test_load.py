@@ -53,6 +53,23 @@ def test_a_bf16_target_decodes(folders):
     assert len(tokens(decoder.generate([1, 2, 3], Sampling(8)))) == 8
 
 
+def test_an_int8_target_says_what_it_says_alone(folders):
+    target = load_target(folders / "target", dtype="int8")
+    hidden = torch.randn(1, 32)
+    assert not torch.equal(target.head(hidden), load_target(folders / "target").head(hidden))
+    decoder = SpeculativeDecoder(target, load_draft(folders / "draft", dtype="int8"))
+    for prompt in ([1, 2, 3], [5], [7, 7]):
+        plain = tokens(decoder.generate(prompt, Sampling(60), speculate=False))
+        assert tokens(decoder.generate(prompt, Sampling(60))) == plain
+
+
+def test_int8_is_refused_where_transformers_would_compute(tmp_path):
+    target_model("gemma2").save_pretrained(tmp_path)
+    with pytest.raises(Unsupported, match="no int8") as caught:
+        load_target(tmp_path, dtype="int8")
+    assert caught.value.hint
+
+
 def test_another_family_is_left_to_transformers(tmp_path):
     target_model("gemma2").save_pretrained(tmp_path)
     assert isinstance(load_target(tmp_path), HubTarget)
