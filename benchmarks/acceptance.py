@@ -65,13 +65,16 @@ def main():
                 seen[path]["all"] += walk.accepted
         kept = seen[options.drafts[0]][category]
         print(category, round(1 + sum(kept) / max(1, len(kept)), 2), file=sys.stderr, flush=True)
-    print(json.dumps({
-        path: {
-            category: {"cycles": len(kept), "acceptance_length": round(1 + sum(kept) / len(kept), 3)}
-            for category, kept in by_category.items() if kept
-        }
+    found = {
+        path: {category: told(kept) for category, kept in by_category.items() if kept}
         for path, by_category in seen.items()
-    }, indent=1))  # fmt: skip
+    }
+    print(json.dumps(found, indent=1))
+
+
+def told(kept):
+    """Of one category's cycles: how many tokens each brings, the target's own included."""
+    return {"cycles": len(kept), "acceptance_length": round(1 + sum(kept) / len(kept), 3)}
 
 
 if __name__ == "__main__":
