@@ -262,8 +262,11 @@ def test_what_the_command_decides_is_not_said_behind_its_back(registry, args, hi
 
 
 def test_what_was_seen_with_other_weights_says_nothing_about_these(registry):
-    assert resolved(registry, "smollm2-135m", weights="q4_1").status == "verified"
-    assert resolved(registry, "smollm2-135m", weights="bf16").status == "untested"
+    def status(weights: str) -> str:
+        return resolved(registry, "smollm2-135m", "transformers", weights=weights).status
+
+    assert status("q4_1") == "verified"
+    assert status("bf16") == "untested"
 
 
 def test_a_load_nobody_stated_is_said_to_be_taken_for_a_low_one(registry):
