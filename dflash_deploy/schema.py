@@ -102,7 +102,7 @@ class Minimum(Struct, frozen=True, kw_only=True):
 class ThinkingModes(Struct, frozen=True, kw_only=True):
     """How a chat template turns thinking on and off. Absent for a model that does not think."""
 
-    template_key: str | None = None
+    template_key: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_]\w{0,63}$")] | None = None
     """The boolean in `chat_template_kwargs`; None where only the effort can be chosen."""
     default: Thinking
     """What the template does when nobody asks."""

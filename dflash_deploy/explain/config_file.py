@@ -76,7 +76,7 @@ def _parsed(path: str, data: bytes) -> ConfigFile:
         line = _LINE.match(error.message)
         return ConfigFile(path, trouble=f"is no YAML{f', line {line[1]}' if line else ''}")
     if not isinstance(found, dict) or not all(map(_KEY.fullmatch, map(str, found))):
-        return ConfigFile(path, trouble="is no list of options, key: value a line")
+        return ConfigFile(path, trouble="is no list of options, a key and its value a line")
     return ConfigFile(path, found)
 
 

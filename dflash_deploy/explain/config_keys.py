@@ -106,7 +106,7 @@ def _other(key: _Key, seen: Seen) -> Iterator[Judged]:
     elif last and Version(last) < version:
         yield Judged(key.part, "stale", f"gone after {last}: this release rejects it", source)
     else:
-        yield Judged(key.part, "wrong", "no such key: vLLM rejects it", source)
+        yield Judged(key.part, "wrong", "vLLM knows no such key and rejects it", source)
 
 
 _JUDGES: dict[str, Callable[[_Key, Seen], Iterator[Judged]]] = {

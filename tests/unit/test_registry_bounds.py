@@ -93,3 +93,11 @@ def test_nought_where_there_must_be_some(tmp_path, old: str, new: str, field: st
     overlay(tmp_path, ENTRY.replace(old, new.format(0)))
     with pytest.raises(RegistryError, match=field):
         load(tmp_path, user=False)
+
+
+@pytest.mark.parametrize("key", ["a'b c", "$(id)", "x;y", "", "a" * 70])
+def test_a_key_of_a_template_is_a_word(tmp_path: Path, key: str) -> None:
+    text = f"extends: openai/gpt-oss-20b\ntarget:\n  thinking: {{template_key: {key!r}, default: 'on'}}\n"
+    overlay(tmp_path, text)
+    with pytest.raises(RegistryError, match="template_key"):
+        load(tmp_path, user=False)

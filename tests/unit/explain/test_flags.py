@@ -61,6 +61,13 @@ def test_the_config_is_judged_key_by_key(said) -> None:
     assert found["num_speculative_tokens"] == "missing"
 
 
+def test_a_key_of_no_release_is_told_whole(explain) -> None:
+    report = explain(PAIR + "-sc.foo 1")
+    said = {item.part: item.message for item in report.findings}
+    # the word "key" with a colon would be taken for one that opens something, and masked
+    assert said["-sc.foo 1"] == "vLLM knows no such key and rejects it"
+
+
 def test_a_key_of_a_later_release_is_wrong(explain) -> None:
     report = explain(PAIR + "-sc.kv_cache_dtype auto", version="0.24.0")
     said = {item.part: item.message for item in report.findings}
