@@ -43,7 +43,7 @@ from dflash_deploy.refuse import (
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Choice, Fix, Request, Resolution
 from dflash_deploy.room import Need, choose_room, situation
-from dflash_deploy.room_reasons import reasons
+from dflash_deploy.room_reasons import cut_short, reasons
 from dflash_deploy.rules import Finding, findings
 from dflash_deploy.schema import (
     Draft,
@@ -90,6 +90,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
                   *terms(entry, draft, seen, request, weights),
                   *short_queue(recipe, request),
                   *idle,
+                  *cut_short(need, room),
                   *beyond_training(entry, draft, room.context),
                   *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip

@@ -15,6 +15,9 @@ from dflash_deploy.room import (
     default_load,
 )
 
+MUCH_LESS = 4
+"""Times less context than usual, which is said unasked."""
+
 
 def reasons(need: Need, room: Room) -> Iterator[Choice]:
     """Each with what that takes."""
@@ -49,6 +52,17 @@ def reasons(need: Need, room: Room) -> Iterator[Choice]:
             f" request of full context {found.request:.2f} of that"
         )
         yield Choice("memory", value, why, "an estimate: docs/memory.md")
+
+
+def cut_short(need: Need, room: Room) -> Iterator[str]:
+    """A warning where memory leaves far less context than anybody would expect."""
+    usual = default_context(need.entry)
+    if need.request.context is None and room.context * MUCH_LESS <= usual:
+        cards = f"--tensor-parallel {2 * room.tensor_parallel}"
+        yield (
+            f"memory leaves a context of {room.context} tokens, where {usual} are usual: {cards}"
+            " or a larger card leaves more"
+        )
 
 
 def _load_reason(need: Need, room: Room) -> Choice:

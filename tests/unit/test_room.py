@@ -316,3 +316,13 @@ def test_as_many_cards_as_divide_the_draft_are_taken() -> None:
     asked = Request(model="laguna-s-2.1", engine="vllm")
     made = make_plan(REGISTRY, asked, parse("RTX-5090:16", REGISTRY.gpus))
     assert made.tensor_parallel == 8
+
+
+def test_far_less_context_than_usual_is_said_unasked() -> None:
+    def warnings(gpu: str, **options) -> str:
+        request = Request(model="gemma-4-31b", engine="sglang", **options)
+        return " ".join(make_plan(REGISTRY, request, parse(gpu, REGISTRY.gpus)).warnings)
+
+    assert "leaves a context of 2048 tokens, where 32768 are usual" in warnings("H100")
+    assert "leaves a context" not in warnings("H100", context=2048)
+    assert "leaves a context" not in warnings("H200")
