@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ import pytest
 
 # torch's threads wait for one another by spinning: two test processes would spin for all they have
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+
+# a shell that runs the tests behind itself has them ignore Ctrl-C, and so would all that they start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parents[1]
 COSTLY = ("judged", "docker_engine")
