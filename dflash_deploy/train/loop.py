@@ -83,7 +83,7 @@ def train(
     curve = [p for p in files.read_lines(folder / CURVE, Point) if p.step <= state.step]
     files.rewrite(folder / CURVE, curve)
     gradients = [torch.zeros_like(tensor) for tensor in state.tensors.values()]
-    work = Graphed(_forward_and_back(plan, draft, target, gradients))
+    work = Graphed(_forward_and_back(plan, draft, target, gradients), target.device)
     started = saved = monotonic()
     upcoming = feed.at(state.step, plan.anchors).to(target.device)
     with (folder / CURVE).open("ab") as log:
