@@ -45,6 +45,10 @@ def train(
         int | None,
         typer.Option("--max-tokens", min=2, help="Of an answer. Default: 256."),
     ] = None,
+    sampled: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Part of answers drawn at 0.7, not greedy. Default: 0.4."),
+    ] = None,
     max_length: Annotated[
         int | None,
         typer.Option("--max-length", min=8, help="Of prompt and answer, in tokens. Default: 512."),
@@ -104,7 +108,7 @@ def train(
             "path": str(prompts.resolve()) if prompts else None, "prompts": num_prompts,
             "self_prompts": self_prompts,
             "held_out": held_out, "url": url, "served_name": served_name,
-            "answer_tokens": max_tokens, "length": max_length, "layers": layers,
+            "answer_tokens": max_tokens, "sampled": sampled, "length": max_length, "layers": layers,
             "block_size": block_size, "steps": steps, "batch": batch_size, "anchors": anchors,
             "learning_rate": learning_rate, "mask_token_id": mask_token, "seed": seed,
         },

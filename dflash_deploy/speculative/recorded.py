@@ -42,7 +42,8 @@ class Recorder:
                 self._restore(before)  # after each: a second one further on might leave its slot
         torch.cuda.current_stream(self._device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        # on a stream of this device: torch's own is of the first device that recorded anything
+        with torch.cuda.graph(graph, pool=self._pool, stream=stream):
             step()
         replay: Replay = graph.replay
         return replay

@@ -33,6 +33,11 @@ class Batch:
             return Batch(*(each.to(device) for each in self._tensors))
         return Batch(*(each.pin_memory().to(device, non_blocking=True) for each in self._tensors))
 
+    def cut(self, count: int) -> list[Batch]:
+        """Equal parts, each with some of the sequences."""
+        cut = (each.chunk(count) for each in self._tensors)
+        return [Batch(*parts) for parts in zip(*cut, strict=True)]
+
     def copy(self) -> Batch:
         return Batch(*(each.clone() for each in self._tensors))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,10 @@ class Frozen:
         self._model = model.requires_grad_(requires_grad=False)
         self._taps = tuple(taps)
         self.device: torch.device = model.device
+
+    def on(self, device: torch.device) -> Frozen:
+        """The same elsewhere."""
+        return Frozen(copy.deepcopy(self._model).to(device), self._taps)
 
     @torch.no_grad()
     def features(self, ids: Tensor) -> Tensor:

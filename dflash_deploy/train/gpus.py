@@ -21,14 +21,18 @@ CPU_MEMORY = 2 << 30
 """Bytes a batch may take where there is no GPU."""
 
 
+def devices() -> list[torch.device]:
+    """Every GPU there is, the first first."""
+    return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+
+
 class Devices:
     """A model's copies, one a device, each busy with one batch at a time."""
 
     def __init__(self, model: Any) -> None:
         self._models = [model]
         if model.device.type == "cuda":
-            others = range(1, torch.cuda.device_count())
-            self._models += [copy.deepcopy(model).to(f"cuda:{index}") for index in others]
+            self._models += [copy.deepcopy(model).to(device) for device in devices()[1:]]
         self._idle: SimpleQueue[Any] = SimpleQueue()
         for each in self._models:
             self._idle.put(each)

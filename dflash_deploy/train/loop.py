@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from dflash_deploy.speculative.config import DraftConfig
-from dflash_deploy.train import files, recipe
-from dflash_deploy.train.blocks import ROUND, Answer, Batch, Feed, drafted, masked
+from dflash_deploy.train import files
+from dflash_deploy.train.blocks import ROUND, Answer, Batch, Feed
+from dflash_deploy.train.copies import Copies
 from dflash_deploy.train.draft import Draft, fresh
 from dflash_deploy.train.frozen import Frozen, sizes
-from dflash_deploy.train.graphs import Graphed, Work
-from dflash_deploy.train.loss import summed_loss
 from dflash_deploy.train.recipe import Recipe
 from dflash_deploy.train.walk import walked
 
@@ -72,8 +71,12 @@ def train(
     held_out: Sequence[Answer],
     told: Callable[[Point], None],
     stop: Callable[[], bool],
+    devices: Sequence[torch.device] = (),
 ) -> State:
-    """Train to the end, from the checkpoint if there is one. Raises Stopped."""
+    """Train to the end, from the checkpoint if there is one. Raises Stopped.
+
+    `devices`: where the parts of a batch are worked on; the first is the target's own.
+    """
     looks = {plan.steps * look // LOOKS for look in range(1, LOOKS)}
     feed = Feed(answers, size=plan.batch, length=plan.length, seed=plan.seed)
     state = begun(folder, plan, config, target, feed)
@@ -82,16 +85,15 @@ def train(
     # what was logged behind the checkpoint is computed again
     curve = [p for p in files.read_lines(folder / CURVE, Point) if p.step <= state.step]
     files.rewrite(folder / CURVE, curve)
-    gradients = [torch.zeros_like(tensor) for tensor in state.tensors.values()]
-    work = Graphed(_forward_and_back(plan, draft, target, gradients), target.device)
+    copies = Copies(plan, draft, target, devices or [target.device])
     started = saved = monotonic()
-    upcoming = feed.at(state.step, plan.anchors).to(target.device)
+    upcoming = copies.parts(feed.at(state.step, plan.anchors))
     with (folder / CURVE).open("ab") as log:
         while state.step < plan.steps:
-            loss, accuracy, rate = _step(plan, work, state, gradients, upcoming)
+            loss, accuracy, rate = _step(plan, copies, state, upcoming)
             state.step += 1
             # made while the device is busy: nothing has waited for it yet
-            upcoming = feed.at(state.step, plan.anchors).to(target.device)
+            upcoming = copies.parts(feed.at(state.step, plan.anchors))
             reach = None
             if state.step in looks:
                 reach = _reach(draft, target, held_out[:LOOKED_AT], plan.length)
@@ -164,11 +166,11 @@ def factor(step: int, steps: int) -> float:
 
 
 def _step(
-    plan: Recipe, work: Graphed, state: State, gradients: Sequence[Tensor], one: Batch
+    plan: Recipe, copies: Copies, state: State, parts: Sequence[Batch]
 ) -> tuple[Tensor, Tensor, float]:
     """One step. Returns its loss, accuracy and learning rate, the first two still on their way."""
-    loss, accuracy = work(one)
-    for tensor, gradient in zip(state.tensors.values(), gradients, strict=True):
+    loss, accuracy = copies.work(parts)
+    for tensor, gradient in zip(state.tensors.values(), copies.gradients, strict=True):
         tensor.grad = gradient
     torch.nn.utils.clip_grad_norm_(state.tensors.values(), 1.0)
     share = factor(state.step, plan.steps)
@@ -176,6 +178,7 @@ def _step(
         for group in optimiser.param_groups:
             group["lr"] = group["initial"] * share
         optimiser.step()
+    copies.follow()
     return loss, accuracy, plan.learning_rate * share
 
 
@@ -183,34 +186,3 @@ def _reach(draft: Draft, target: Frozen, held_out: Sequence[Answer], length: int
     walks = list(walked(draft, target, held_out, length))
     count = sum(len(walk.accepted) for walk in walks)
     return round(sum(walk.tokens for walk in walks) / count, 3) if count else None
-
-
-def _forward_and_back(
-    plan: Recipe, draft: Draft, target: Frozen, gradients: Sequence[Tensor]
-) -> Work:
-    """Loss and accuracy of a batch; the gradients are written where they belong."""
-    block = plan.block_size
-    weights = torch.tensor(recipe.weights(block), device=target.device)
-    mask_token = draft.config.mask_token_id
-    tensors = list(draft.tensors.values())
-    kind = target.device.type
-
-    def work(one: Batch) -> tuple[Tensor, Tensor]:
-        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            tokens, counts = drafted(one, block, weights)
-            embedded = target.embed(masked(one, block, mask_token))
-            hidden = draft.hidden(one, target.features(one.ids), embedded)
-            # the anchor's own row says nothing: its token is known
-            rows = hidden.unflatten(1, (-1, block))[:, :, 1:].reshape(-1, hidden.shape[-1])
-            head, bias = target.head
-            loss, right = summed_loss(
-                rows.to(head.dtype), head, bias, tokens.flatten(), counts.flatten()
-            )
-            loss = loss / counts.sum()
-        for kept, made in zip(gradients, torch.autograd.grad(loss, tensors), strict=True):
-            kept.copy_(made)
-        first = counts[..., 0] > 0
-        hits = right.view_as(counts)[..., 0] & first
-        return loss.detach(), hits.sum() / first.sum().clamp(min=1)
-
-    return work

@@ -77,5 +77,7 @@ def _compiled() -> Part:
     if not _made:
         # a GPU that nothing can be compiled for computes it step by step
         torch._dynamo.config.suppress_errors = True  # noqa: SLF001
+        # each GPU has a code of its own
+        torch._dynamo.config.recompile_limit = 32  # noqa: SLF001
         _made.append(torch.compile(_part, dynamic=False))
     return _made[0]

@@ -18,7 +18,7 @@ from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.chat import Chat
 from dflash_deploy.train.events import Event, Stage
 from dflash_deploy.train.frozen import Frozen
-from dflash_deploy.train.gpus import Devices
+from dflash_deploy.train.gpus import Devices, devices
 from dflash_deploy.train.loop import Point, train
 from dflash_deploy.train.prompts import Asked
 from dflash_deploy.train.recipe import Recipe
@@ -119,7 +119,7 @@ class Work:
         config = parse_config(config_json(model.config, plan, mask), "the draft's config")
         target = Frozen(model, config.target_layer_ids)
         state = train(
-            self._folder, plan, config, target, said, held_out, self._step, self._stop
+            self._folder, plan, config, target, said, held_out, self._step, self._stop, devices()
         )  # fmt: skip
         save(self._draft, config, state.tensors, state.scales)
 
