@@ -61,6 +61,10 @@ def train(
         int | None,
         typer.Option("--block-size", min=2, max=64, help="Tokens a block. Default: 8."),
     ] = None,
+    selector_rank: Annotated[
+        int | None,
+        typer.Option("--selector-rank", min=1, help="A DFlash 2 draft. Default: DFlash."),
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option(min=1, help="Of training. Default: 2,000."),
@@ -109,7 +113,8 @@ def train(
             "self_prompts": self_prompts,
             "held_out": held_out, "url": url, "served_name": served_name,
             "answer_tokens": max_tokens, "sampled": sampled, "length": max_length, "layers": layers,
-            "block_size": block_size, "steps": steps, "batch": batch_size, "anchors": anchors,
-            "learning_rate": learning_rate, "mask_token_id": mask_token, "seed": seed,
+            "block_size": block_size, "selector_rank": selector_rank, "steps": steps,
+            "batch": batch_size, "anchors": anchors, "learning_rate": learning_rate,
+            "mask_token_id": mask_token, "seed": seed,
         },
     ))  # fmt: skip

@@ -38,6 +38,11 @@ class Batch:
         cut = (each.chunk(count) for each in self._tensors)
         return [Batch(*parts) for parts in zip(*cut, strict=True)]
 
+    def before(self, tokens: Tensor) -> Tensor:
+        """What stands before each of the blocks' `tokens` [sequences, anchors, block - 1]."""
+        first = self.ids.gather(1, self.anchors.clamp(min=0))
+        return torch.cat((first[..., None], tokens[..., :-1]), dim=2)
+
     def copy(self) -> Batch:
         return Batch(*(each.clone() for each in self._tensors))
 

@@ -130,11 +130,13 @@ def _forward_and_back(
             embedded = target.embed(masked(one, block, mask_token))
             hidden = draft.hidden(one, target.features(one.ids), embedded)
             # the anchor's own row says nothing: its token is known
-            rows = hidden.unflatten(1, (-1, block))[:, :, 1:].reshape(-1, hidden.shape[-1])
+            rows = hidden.unflatten(1, (-1, block))[:, :, 1:]
             head, bias = target.head
+            more = draft.more(rows, one.before(tokens), head.dtype)
             loss, right = summed_loss(
-                rows.to(head.dtype), head, bias, tokens.flatten(), counts.flatten()
-            )
+                rows.flatten(0, 2).to(head.dtype), head, bias, tokens.flatten(), counts.flatten(),
+                more,
+            )  # fmt: skip
             loss = loss / counts.sum()
         for kept, made in zip(gradients, torch.autograd.grad(loss, tensors), strict=True):
             kept.copy_(made)

@@ -5,7 +5,7 @@ The same mathematics as `speculative.model`, whose weights are fused and reorder
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,12 @@ from torch.nn import functional
 
 from dflash_deploy.speculative.config import DraftConfig, read_config
 from dflash_deploy.speculative.model import draft_rope, expected_shapes
+from dflash_deploy.speculative.model2 import expected_shapes2
 from dflash_deploy.speculative.rope import Rope
 from dflash_deploy.speculative.weights import read_tensors
+from dflash_deploy.train import refined
 from dflash_deploy.train.blocks import Batch, positions, visible
+from dflash_deploy.train.loss import More
 
 SPREAD = 0.02
 """Standard deviation of fresh matrices."""
@@ -27,10 +30,11 @@ SPREAD = 0.02
 def fresh(config: DraftConfig, final_norm: Tensor, seed: int) -> dict[str, Tensor]:
     """Untrained weights under their published names. `final_norm`: where `norm.weight` starts."""
     chance = torch.Generator().manual_seed(seed)
+    shapes = expected_shapes2(config) if config.refinement else expected_shapes(config)
     tensors = {
         name: torch.ones(shape) if len(shape) == 1
         else torch.randn(shape, generator=chance) * SPREAD
-        for name, shape in expected_shapes(config).items()
+        for name, shape in shapes.items()
     }  # fmt: skip
     # what a layer adds starts small beside what comes in
     for name in tensors:
@@ -39,6 +43,7 @@ def fresh(config: DraftConfig, final_norm: Tensor, seed: int) -> dict[str, Tenso
     # features of size 1 come out at about that size
     tensors["fc.weight"] /= SPREAD * tensors["fc.weight"].shape[1] ** 0.5
     tensors["norm.weight"] = final_norm.float().clone()
+    refined.begin(tensors, final_norm)
     return tensors
 
 
@@ -88,7 +93,9 @@ class Draft:
     def _layer(self, prefix: str, x: Tensor, fused: Tensor, angles: Tensor, mask: Tensor) -> Tensor:
         """One decoder layer; keys and values come from the context as well as from the block."""
         config = self.config
-        inner = self._norm(f"{prefix}input_layernorm", x)
+        inner, leave = self._enter(
+            f"{prefix}attention_conv", self._norm(f"{prefix}input_layernorm", x)
+        )
         both = torch.cat((fused.to(inner.dtype), inner), dim=1)
         query = self._heads(f"{prefix}self_attn.q_proj", inner, config.heads)
         key = self._heads(f"{prefix}self_attn.k_proj", both, config.kv_heads)
@@ -102,11 +109,38 @@ class Draft:
             value.transpose(1, 2).repeat_interleave(groups, dim=1),
             attn_mask=mask,
         )
-        x = x + self._linear(f"{prefix}self_attn.o_proj", mixed.transpose(1, 2).flatten(2))
+        x = x + leave(self._linear(f"{prefix}self_attn.o_proj", mixed.transpose(1, 2).flatten(2)))
         inner = self._norm(f"{prefix}post_attention_layernorm", x)
+        inner, leave = self._enter(f"{prefix}mlp_conv", inner)
         gate = functional.silu(self._linear(f"{prefix}mlp.gate_proj", inner))
         up = self._linear(f"{prefix}mlp.up_proj", inner)
-        return x + self._linear(f"{prefix}mlp.down_proj", gate * up)
+        return x + leave(self._linear(f"{prefix}mlp.down_proj", gate * up))
+
+    def _enter(self, name: str, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """What goes into a sublayer, and what is done with what comes out of it."""
+        if self.config.refinement is None:
+            return x, lambda y: y
+        base, block = self.tensors[f"{name}.base_kernel"], self.config.block_size
+        kernels = self._linear(f"{name}.kernel_projection", x).unflatten(-1, (2, len(base[0]), -1))
+        entering = refined.convolved(x, base[0], kernels[:, :, 0], block)
+        return entering, lambda y: refined.convolved(y, base[1], kernels[:, :, 1], block)
+
+    def more(self, rows: Tensor, previous: Tensor, dtype: torch.dtype) -> More | None:
+        """What the selector adds to the logits of rows [sequences, anchors, block - 1, hidden]."""
+        if self.config.refinement is None:
+            return None
+        queries = refined.trained(refined.queries(self.tensors, rows, previous))
+        gains = self.tensors[refined.SUCCESSORS]
+        return More(queries.flatten(0, 2).to(dtype), gains.to(dtype))
+
+    def guesses(self, rows: Tensor, previous: Tensor, head: Tensor, bias: Tensor | None) -> Tensor:
+        """The token that each row [..., hidden] drafts behind the token `previous` [...]."""
+        logits = functional.linear(rows.to(head.dtype), head, bias)
+        refinement = self.config.refinement
+        if refinement is None:
+            return logits.argmax(-1)
+        top = refinement.selector_top_k
+        return refined.selected(self.tensors, logits.float(), rows, previous, top)
 
     def _linear(self, name: str, x: Tensor) -> Tensor:
         return functional.linear(x, self.tensors[f"{name}.weight"])

@@ -58,7 +58,8 @@ class Size(msgspec.Struct, frozen=True):
         return min(dense, max((self.parameters - self.vocabulary * self.hidden) / self.layers, 1))
 
     def draft(self, recipe: Recipe) -> float:
-        return recipe.layers * self.layer + len(taps(self.layers)) * self.hidden**2
+        codebooks = 2 * recipe.selector_rank * self.vocabulary
+        return recipe.layers * self.layer + len(taps(self.layers)) * self.hidden**2 + codebooks
 
 
 class Estimate(msgspec.Struct, frozen=True):

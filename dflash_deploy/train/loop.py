@@ -144,9 +144,12 @@ def keep(path: Path, state: State) -> None:
 
 
 def optimisers(tensors: dict[str, Tensor], rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for matrices, Adam for the norms: on a small draft it learns in fewer steps."""
-    matrices = [tensor for tensor in tensors.values() if tensor.dim() == 2]
-    vectors = [tensor for tensor in tensors.values() if tensor.dim() == 1]
+    """Muon for matrices, Adam for the rest: on a small draft it learns in fewer steps.
+
+    A codebook is no matrix that anything is multiplied with as a whole: its rows are vectors.
+    """
+    matrices = [t for name, t in tensors.items() if t.dim() == 2 and "codebook" not in name]
+    vectors = [t for name, t in tensors.items() if t.dim() != 2 or "codebook" in name]
     made: list[torch.optim.Optimizer] = [
         torch.optim.Muon(matrices, lr=rate, momentum=0.95, weight_decay=0.01),
         torch.optim.AdamW(vectors, lr=rate * NORM_RATE, weight_decay=0.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,18 +11,29 @@ from torch import Tensor
 
 PARTS = {"cpu": 1024, "cuda": 9216}
 """Rows whose logits are in memory at a time, about."""
-Part = Callable[[Tensor, Tensor, "Tensor | None", Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+Part = Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class More:
+    """What logits gain beside the head's: `queries` [rows, rank] by `gains` [vocab, rank]."""
+
+    queries: Tensor
+    gains: Tensor
 
 
 def summed_loss(
-    hidden: Tensor, head: Tensor, bias: Tensor | None, tokens: Tensor, counts: Tensor
-) -> tuple[Tensor, Tensor]:
+    hidden: Tensor, head: Tensor, bias: Tensor | None, tokens: Tensor, counts: Tensor,
+    more: More | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The sum of cross entropies, each as often as it counts, and which rows are right.
 
     `hidden` [rows, size], `head` [vocab, size], `bias` [vocab], `tokens` and `counts` [rows].
-    Only `hidden` gets a gradient.
+    Only `hidden` and `more` get gradients.
     """
-    loss, right = _SummedLoss.apply(hidden, head, bias, tokens, counts)
+    none = More(hidden[:, :0], head[:, :0])
+    added = more or none
+    loss, right = _SummedLoss.apply(hidden, head, bias, tokens, counts, added.queries, added.gains)
     return loss, right
 
 
@@ -30,35 +42,37 @@ class _SummedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, head: Tensor, bias: Tensor | None, tokens: Tensor, counts: Tensor
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any, hidden: Tensor, head: Tensor, bias: Tensor | None, tokens: Tensor, counts: Tensor,
+        queries: Tensor, gains: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         wanted = PARTS.get(hidden.device.type, PARTS["cpu"])
         # equal parts: on a GPU each shape is a kernel of its own
         parts = max(1, -(-len(hidden) // wanted))
         one = _compiled() if hidden.device.type == "cuda" else _part
-        made = [
-            one(rows, head, bias, *rest)
-            for rows, *rest in zip(
-                hidden.chunk(parts), tokens.chunk(parts), counts.chunk(parts), strict=True
-            )
-        ]
-        losses, gradients, right = zip(*made, strict=True)
-        ctx.save_for_backward(torch.cat(gradients))
+        cut = (each.chunk(parts) for each in (hidden, queries, tokens, counts))
+        made = [one(head, gains, bias, *rest) for rest in zip(*cut, strict=True)]
+        losses, gradients, of_gains, right = zip(*made, strict=True)
+        ctx.save_for_backward(torch.cat(gradients), torch.stack(of_gains).sum(0))
+        ctx.size = hidden.shape[1]
         found = torch.cat(right)
         ctx.mark_non_differentiable(found)
         return torch.stack(losses).sum(), found
 
     @staticmethod
     def backward(ctx: Any, of_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        [gradient] = ctx.saved_tensors
-        return gradient * of_loss, None, None, None, None
+        gradient, of_gains = ctx.saved_tensors
+        of_rows = gradient * of_loss
+        size = ctx.size
+        return of_rows[:, :size], None, None, None, None, of_rows[:, size:], of_gains * of_loss
 
 
 def _part(
-    hidden: Tensor, head: Tensor, bias: Tensor | None, tokens: Tensor, counts: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss, gradient of the rows, and which are right."""
-    product = torch.nn.functional.linear(hidden, head, bias)
+    head: Tensor, gains: Tensor, bias: Tensor | None,
+    hidden: Tensor, queries: Tensor, tokens: Tensor, counts: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Loss, gradient of the rows with their queries, gradient of the gains, and which are right."""
+    whole = torch.cat((head, gains), dim=1)
+    product = torch.nn.functional.linear(torch.cat((hidden, queries), dim=1), whole, bias)
     logits = product.float()
     total = logits.logsumexp(-1, keepdim=True)
     said = tokens[:, None]
@@ -66,7 +80,9 @@ def _part(
     # of a cross entropy by its logits: chances, less one for the token itself
     places = torch.arange(head.shape[0], device=head.device)
     slope = ((logits - total).exp() - (places == said).float()) * counts[:, None]
-    return loss, slope.to(head.dtype) @ head, product.argmax(-1) == tokens
+    slope = slope.to(head.dtype)
+    of_gains = slope.T @ queries if queries.shape[1] else torch.zeros_like(gains)
+    return loss, slope @ whole, of_gains.float(), product.argmax(-1) == tokens
 
 
 _made: list[Part] = []

@@ -50,6 +50,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     layers: int = 5
     block_size: int = 8
     mask_token_id: int | None = None
+    selector_rank: int = 0
+    """Of a DFlash 2 draft's path selector; 0: a DFlash draft."""
     steps: int = 2000
     batch: int = 8
     anchors: int = 64

@@ -24,8 +24,9 @@ def config_json(target: Any, recipe: Recipe, mask_token_id: int) -> dict[str, An
     shape = shape_of(target)
     head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     rope = getattr(text, "rope_parameters", None) or {}
+    second = recipe.selector_rank > 0
     return {
-        "architectures": ["DFlashDraftModel"],
+        "architectures": ["DFlash2DraftModel" if second else "DFlashDraftModel"],
         "model_type": "qwen3",
         "hidden_size": shape.hidden_size,
         "intermediate_size": getattr(text, "intermediate_size", None) or 4 * shape.hidden_size,
@@ -48,7 +49,19 @@ def config_json(target: Any, recipe: Recipe, mask_token_id: int) -> dict[str, An
         "dflash_config": {
             "mask_token_id": mask_token_id,
             "target_layer_ids": taps(shape.layers),
+            **(_second(recipe) if second else {}),
         },
+    }
+
+
+def _second(recipe: Recipe) -> dict[str, Any]:
+    """What DFlash 2 adds, in the sizes of the published drafts but for the selector's rank."""
+    return {
+        "block_size": recipe.block_size,
+        "conv_kernel_size": 2,
+        "conv_group_size": 16,
+        "selector_rank": recipe.selector_rank,
+        "selector_top_k": 16,
     }
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import linear
 
 from dflash_deploy.train.blocks import Answer, Batch, filled, masked, positions
 from dflash_deploy.train.draft import Draft
@@ -67,11 +66,13 @@ def kept(draft: Draft, target: Frozen, answer: Answer, length: int) -> list[int]
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             hidden = draft.hidden(one, features, embedded)
             rows = hidden[0].unflatten(0, (-1, block))[:, 1:]
-            guesses = linear(rows.to(target.head[0].dtype), *target.head).argmax(-1)
-        behind = positions(one.anchors, block)[0].unflatten(0, (-1, block))[:, 1:]
-        inside = behind < ids.shape[1]
-        there = behind.clamp(max=ids.shape[1] - 1)
-        said = one.ids[0, there]
+            places = positions(one.anchors, block)[0].unflatten(0, (-1, block))
+            inside = places[:, 1:] < ids.shape[1]
+            there = places.clamp(max=ids.shape[1] - 1)
+            tokens, there = one.ids[0, there], there[:, 1:]
+            said = tokens[:, 1:]
+            # a guess counts where all before it are right: it stands behind the target's own
+            guesses = draft.guesses(rows, tokens[:, :-1], *target.head)
         counted = inside & one.answered[0, there]
         right.append(((guesses == said) & counted).int().cumprod(1).sum(1).cpu())
     return torch.cat(right).tolist() if right else []

@@ -72,3 +72,12 @@ def saved_target(folder, *, template=TEMPLATE, unused="<mask>"):
     tiny.spread(model)
     model.save_pretrained(folder)
     return folder
+
+
+def stirred(tensors, seed: int = 3):
+    """What begins as nothing or as ones, made something."""
+    chance = torch.Generator().manual_seed(seed)
+    for name, tensor in tensors.items():
+        if "conv" in name or "successor" in name:
+            tensor.add_(torch.randn(tensor.shape, generator=chance), alpha=0.3)
+    return tensors

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from dflash_deploy.speculative.load import load_draft
 from dflash_deploy.speculative.model import DraftModel
+from dflash_deploy.speculative.model2 import DraftModel2
 from dflash_deploy.train import save
 from dflash_deploy.train.blocks import Batch
 from dflash_deploy.train.draft import Draft, fresh
@@ -24,12 +26,13 @@ def served(model: DraftModel, target, ids, anchor: int, block: int):
     return model(target.get_input_embeddings()(rows), cache)
 
 
-def test_blocks_in_training_equal_blocks_in_serving():
+@pytest.mark.parametrize("rank", [0, 6])
+def test_blocks_in_training_equal_blocks_in_serving(rank):
     target = tiny.target_model()
-    plan = small.recipe()
+    plan = small.recipe(selector_rank=rank)
     config = small.config(target, plan)
     frozen = small.frozen(target)
-    tensors = fresh(config, frozen.final_norm(), seed=1)
+    tensors = small.stirred(fresh(config, frozen.final_norm(), seed=1))
     ids = torch.randint(4, 40, (2, 20), generator=torch.Generator().manual_seed(2))
     one = Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([[3, 11], [7, 15]]))
     masks = torch.full((2, 2, 4), small.MASK)
@@ -38,12 +41,32 @@ def test_blocks_in_training_equal_blocks_in_serving():
         features, embedded = frozen.features(ids), frozen.embed(masks.flatten(1))
         scales = torch.ones(features.shape[2])
         hidden = Draft(config, tensors, scales).hidden(one, features, embedded).unflatten(1, (2, 4))
-        model = DraftModel(config, tensors)
+        model = (DraftModel2 if rank else DraftModel)(config, tensors)
         for row in range(2):
             for index in range(2):
                 anchor = int(one.anchors[row, index])
                 expected = served(model, target, ids[row], anchor, 4)
                 assert torch.allclose(hidden[row, index], expected, atol=1e-5)
+
+
+def test_what_is_fresh_refines_nothing():
+    target = tiny.target_model()
+    frozen = small.frozen(target)
+    ids = torch.randint(4, 40, (2, 20), generator=torch.Generator().manual_seed(2))
+    one = Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([[3, 11], [7, 15]]))
+    features = frozen.features(ids)
+    embedded = frozen.embed(torch.full((2, 8), small.MASK))
+    behind = torch.zeros(2, 8, dtype=torch.long)
+    plain, refined = (small.config(target, small.recipe(selector_rank=rank)) for rank in (0, 6))
+    tensors = fresh(plain, frozen.final_norm(), seed=1)
+    ones = torch.ones(features.shape[2])
+    said = []
+    for config, own in ((plain, tensors), (refined, fresh(refined, frozen.final_norm(), seed=1))):
+        draft = Draft(config, own | tensors, ones)
+        hidden = draft.hidden(one, features, embedded)
+        said.append((hidden, draft.guesses(hidden, behind, *frozen.head)))
+    assert torch.allclose(said[0][0], said[1][0], atol=1e-6)
+    assert torch.equal(said[0][1], said[1][1])
 
 
 def test_scales_are_folded_into_what_is_saved(tmp_path):

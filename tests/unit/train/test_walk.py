@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from dflash_deploy.speculative import SpeculativeDecoder
 from dflash_deploy.speculative.model import DraftModel
+from dflash_deploy.speculative.model2 import DraftModel2
 from dflash_deploy.speculative.types import Sampling
 from dflash_deploy.train import walk
 from dflash_deploy.train.blocks import Answer
@@ -14,15 +16,16 @@ from tests.unit.speculative import tiny
 from tests.unit.train import small
 
 
-def test_the_same_cycles_as_decoding(monkeypatch):
+@pytest.mark.parametrize("rank", [0, 6])
+def test_the_same_cycles_as_decoding(monkeypatch, rank):
     # in 8 bits the draft now and then says something else
     monkeypatch.setattr("dflash_deploy.speculative.proposer.can_round", lambda _: False)
     target = tiny.target_model()
-    config = small.config(target, small.recipe())
+    config = small.config(target, small.recipe(selector_rank=rank))
     frozen = small.frozen(target)
-    tensors = fresh(config, frozen.final_norm(), seed=1)
+    tensors = small.stirred(fresh(config, frozen.final_norm(), seed=1))
     draft = Draft(config, tensors, torch.ones(len(config.target_layer_ids)))
-    decoder = SpeculativeDecoder(target, DraftModel(config, tensors))
+    decoder = SpeculativeDecoder(target, (DraftModel2 if rank else DraftModel)(config, tensors))
     seen = set()
     for seed in range(6):
         chance = torch.Generator().manual_seed(seed)
