@@ -18,9 +18,9 @@ from packaging.version import Version
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.reach import Releases, covers, is_range, is_version, matching
 from dflash_deploy.registry import Entry
-from dflash_deploy.rules import first_release
+from dflash_deploy.rules import FirstRelease, first_release
 from dflash_deploy.schedule import fault
-from dflash_deploy.schema import SYNTHETIC, Evidence, Gpu, Measurement, Recipe
+from dflash_deploy.schema import SYNTHETIC, Evidence, Floor, Gpu, Measurement, Recipe
 from dflash_deploy.validate_cautions import check_cautions, unknown_cards
 from dflash_deploy.validate_flags import check_flags
 from dflash_deploy.validate_pairs import check_parsers, check_schedules, check_taps
@@ -125,9 +125,19 @@ def _check_releases(entry: Entry, engines: Mapping[str, Engine]) -> _Found:
                 )
                 continue
             for floor in entry.floors(name, draft):
-                if is_version(floor.version) and Version(floor.version) < Version(first.version):
+                if _below(floor, first) and not _of_another(floor, entry, engines[name]):
                     where = f"floor of {name}"
                     yield where, f"{floor.version} is below {first.version}: {first.because}"
+
+
+def _below(floor: Floor, first: FirstRelease) -> bool:
+    return is_version(floor.version) and Version(floor.version) < Version(first.version)
+
+
+def _of_another(floor: Floor, entry: Entry, engine: Engine) -> bool:
+    """Whether a floor for every draft is right for one of them; the engine's own is added to it."""
+    firsts = [first_release(engine, entry.target, draft) for draft in entry.model.drafts]
+    return floor.draft is None and any(first and not _below(floor, first) for first in firsts)
 
 
 def _check_drafts(entry: Entry, _: Mapping[str, Engine]) -> _Found:

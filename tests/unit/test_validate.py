@@ -328,3 +328,23 @@ def test_a_schedule_is_one_that_every_release_of_its_recipe_follows(
         target=TARGET, drafts=[DRAFT], recipes=[one])) if where == "recipe `one`"]  # fmt: skip
     assert (wrong is None) == (not said)
     assert wrong is None or wrong in said[0]
+
+
+SECOND = replace(DRAFT, id="own/second", kind="dflash2", architecture="DFlash2DraftModel")
+
+
+@pytest.mark.parametrize(
+    ("drafts", "floor", "wrong"),
+    [
+        ([DRAFT, SECOND], None, False),
+        ([DRAFT, SECOND], SECOND.id, True),
+        ([SECOND], None, True),
+    ],
+)
+def test_a_floor_of_the_entry_may_be_too_low_for_one_of_its_drafts(drafts, floor, wrong) -> None:
+    recipes = [recipe(), recipe("two", draft=drafts[-1].id)]
+    low = Floor(engine="vllm", version="0.23.0", draft=floor, because="b", source="s")
+    said = found(changed(drafts=drafts, recipes=recipes, floors=[low], evidence=[], cautions=[]))
+    below = [message for where, message in said if where == "floor of vllm"]
+    assert bool(below) is wrong, said
+    assert all("0.23.0 is below 0.28.0" in message for message in below)
