@@ -80,7 +80,8 @@ def compose(
             hint="dflash registry check, once an engine's newer release is known",
             detail="\n".join(f"{name}: {why}" for name, why in refused.items()),
         )
-    model, mode = laid_down(registry, entry, target_id, target, draft, [*served])
+    names = [*served, *embedded(registry.engines, entry, target, read)]
+    model, mode = laid_down(registry, entry, target_id, target, draft, names)
     made = NewEntry(target_id, mode, model, draft, served, refused, tuple(remarks(read, target)))
     seen = as_entry(target_id, model, made.file, entry)
     for problem in problems([seen], registry.engines):
@@ -134,13 +135,24 @@ def verdicts(
     return served, refused
 
 
+def embedded(
+    engines: Mapping[str, Engine], entry: Entry | None, target: Target, read: ReadDraft
+) -> list[EngineName]:
+    """The embedded engine, for a target that is small enough to be served by it already."""
+    name: EngineName = "transformers"
+    there = entry is not None and any(r.when.engine == name for r in entry.model.recipes)
+    barred = unreadable(name, read.draft, own_head=read.own_head)
+    first = first_release(engines[name], target, read.draft)
+    return [name] if there and first and not barred else []
+
+
 def unreadable(engine: EngineName, draft: Draft, *, own_head: bool) -> str | None:
     """What an engine cannot read in a draft, whatever else it supports."""
-    if engine == "sglang" and draft.format == "speculators":
+    if engine != "vllm" and draft.format == "speculators":
         return "it reads drafts in the z-lab layout alone"
-    if engine == "sglang" and own_head:
+    if engine != "vllm" and own_head:
         return "it drafts with the target's head, and leaves out the one that this draft brings"
-    if engine == "vllm" and draft.mask_token_id is None:
+    if engine != "sglang" and draft.mask_token_id is None:
         return "it needs the mask token's number, and the draft names a word"
     return None
 

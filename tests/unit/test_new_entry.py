@@ -57,7 +57,8 @@ def test_a_new_draft_is_laid_over_its_target():
     assert made.model.extends == QWEN.id
     assert made.model.target is None
     assert made.model.floors == []
-    assert [recipe.when.engine for recipe in made.model.recipes] == ["vllm", "sglang"]
+    engines = [recipe.when.engine for recipe in made.model.recipes]
+    assert engines == ["vllm", "sglang", "transformers"]  # the last serves this target already
     assert {recipe.draft for recipe in made.model.recipes} == {"org/draft"}
     assert made.served["vllm"].version == "0.23.0"
 
