@@ -35,8 +35,11 @@ def stopped_at(place, folder, began) -> None:
 
 def begun(folder, target, **changed):
     folder.mkdir(exist_ok=True)
-    values = {"model": str(target), "prompts": 10, "held_out": 2, "answer_tokens": 24,
-              "length": 160, "anchors": 4, "steps": 6}  # fmt: skip
+    asked = folder / "asked.jsonl"
+    # the shipped ones change, and may be longer than this recipe's length
+    asked.write_text("".join(f'{{"prompt": "What is {n} times {n}?"}}\n' for n in range(10)))
+    values = {"model": str(target), "path": str(asked), "prompts": 10, "held_out": 2,
+              "answer_tokens": 24, "length": 160, "anchors": 4, "steps": 6}  # fmt: skip
     plan = small.recipe(**values | changed)
     recipe.begin(folder, plan)
     return plan
@@ -59,7 +62,8 @@ def test_from_prompts_to_a_draft_that_serves(tmp_path, target):
     draft = load_draft(tmp_path / "run" / "tiny-DFlash")
     assert draft.config.block_size == plan.block_size
     row = answers.usable(said)[0].input_ids[:9]
-    steps = SpeculativeDecoder(model, draft).generate(row, Sampling(20))
+    ends = frozenset([model.config.eos_token_id])
+    steps = SpeculativeDecoder(model, draft).generate(row, Sampling(20, stop_token_ids=ends))
     assert tiny.tokens(steps) == tiny.generated(model, row, 20)
 
 
