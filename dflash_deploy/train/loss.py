@@ -71,8 +71,10 @@ def _part(
     hidden: Tensor, queries: Tensor, tokens: Tensor, counts: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Loss, gradient of the rows with their queries, gradient of the gains, and which are right."""
-    whole = torch.cat((head, gains), dim=1)
-    product = torch.nn.functional.linear(torch.cat((hidden, queries), dim=1), whole, bias)
+    refined = gains.shape[1] > 0
+    whole = torch.cat((head, gains), dim=1) if refined else head
+    rows = torch.cat((hidden, queries), dim=1) if refined else hidden
+    product = torch.nn.functional.linear(rows, whole, bias)
     logits = product.float()
     total = logits.logsumexp(-1, keepdim=True)
     said = tokens[:, None]
@@ -81,7 +83,7 @@ def _part(
     places = torch.arange(head.shape[0], device=head.device)
     slope = ((logits - total).exp() - (places == said).float()) * counts[:, None]
     slope = slope.to(head.dtype)
-    of_gains = slope.T @ queries if queries.shape[1] else torch.zeros_like(gains)
+    of_gains = slope.T @ queries if refined else torch.zeros_like(gains)
     return loss, slope @ whole, of_gains.float(), product.argmax(-1) == tokens
 
 
