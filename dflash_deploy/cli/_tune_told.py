@@ -15,7 +15,7 @@ from dflash_deploy.measure.bench import Course
 from dflash_deploy.measure.gains import rate
 from dflash_deploy.measure.report import Report
 from dflash_deploy.measure.tune_cost import Cost
-from dflash_deploy.measure.tuned_recipe import alone, figures, overlay, what
+from dflash_deploy.measure.tuned_recipe import alone, figures, overlay, passed_over, what
 from dflash_deploy.measure.tuning import Choice, measured_of
 from dflash_deploy.plan import Plan
 from dflash_deploy.registry import Entry, Registry, user_folder
@@ -40,6 +40,8 @@ def told(
     else:
         _table(race.report)
         _output.paragraph(sentence(race.report, choice))
+        if choice is not None and (passed := passed_over(choice)):
+            _output.paragraph(passed)
         if file is None and model is not None:
             _output.text(as_yaml(model).rstrip("\n"))
         elif file is not None:
@@ -116,7 +118,7 @@ def _written(
     *, show: bool,
 ) -> tuple[str | None, Model]:  # fmt: skip
     """The overlay, and its file; None where it is only to be shown, or cannot stand there."""
-    base = _base(entry, plan)
+    base = base_recipe(entry, plan)
     dtype: KvDtype = asked.wanted.kv_dtype.value
     try:
         made = overlay(report, entry, base, choice, plan.target.name, dtype)
@@ -138,7 +140,8 @@ def _written(
     return str(file), made.model
 
 
-def _base(entry: Entry, plan: Plan) -> Recipe:
+def base_recipe(entry: Entry, plan: Plan) -> Recipe:
+    """The one that the servers ran with."""
     name = next(choice.value for choice in plan.choices if choice.name == "recipe")
     return next(recipe for recipe in entry.model.recipes if recipe.name == name)
 

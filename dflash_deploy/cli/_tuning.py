@@ -19,7 +19,7 @@ from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, w
 from dflash_deploy.cli._benching import begun, kept, to_resume
 from dflash_deploy.cli._planning import planned, request_for
 from dflash_deploy.cli._tune_race import Race, with_last_arm
-from dflash_deploy.cli._tune_told import told, told_cost
+from dflash_deploy.cli._tune_told import base_recipe, told, told_cost
 from dflash_deploy.errors import DFlashError, Interrupted, UsageError
 from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation, dflash_arm
@@ -114,10 +114,11 @@ def _choice(
     loads, seen = plain_loads(race.report), measured(race.report)
     plan = _plan(registry, asked, found)
     can, rests = follows(registry, plan.engine, plan.version)
-    choice = chosen(seen, loads, schedules=can and wanted.schedule, rests=rests)
+    own = _own_block(registry, asked, plan)
+    choice = chosen(seen, loads, own, schedules=can and wanted.schedule, rests=rests)
     if choice is None or not choice.schedule:
         return choice
-    block = best_block(seen, loads)
+    block = best_block(seen, loads, own)
     try:
         race.one(_scheduled(registry, asked, found, choice, race))
     except DFlashError as error:
@@ -160,6 +161,13 @@ def _plan(
         engine_args=(*asked.wanted.engine_args, *words),
     )  # fmt: skip
     return planned(registry, known, target_path=path)
+
+
+def _own_block(registry: Registry, asked: Asked, plan: Plan) -> int | None:
+    """That `dflash serve` would run without a tuning."""
+    entry = registry.find(asked.wanted.model)
+    recipe = base_recipe(entry, plan)
+    return recipe.block_size or entry.draft(recipe.draft).block_size
 
 
 def follows(registry: Registry, engine: str, version: str) -> tuple[bool, bool]:

@@ -72,6 +72,15 @@ def figures(choice: Choice) -> str:
     return f"{', '.join(parts)} in flight"
 
 
+def passed_over(choice: Choice) -> str | None:
+    """What was faster by its mean, with its figures; None: nothing was."""
+    other = choice.instead_of
+    if other is None:
+        return None
+    faster = f"{what(other)} are faster by less than the spread ({figures(other)})"
+    return f"{faster}: the entry's own stay"
+
+
 def what(choice: Choice) -> str:
     if choice.schedule:
         return f"draft tokens by requests in a step: {in_words(choice.schedule)}"
@@ -84,7 +93,7 @@ def _why(report: Report, choice: Choice) -> str:
     made_up = "SYNTHETIC, acceptance was made up: " if report.synthetic else ""
     return (
         f"{made_up}of blocks of {tried}, on {hardware_of(report)}, against plain decoding:"
-        f" {figures(choice)}"
+        f" {figures(choice)}{'; ' + passed if (passed := passed_over(choice)) else ''}"
     )
 
 

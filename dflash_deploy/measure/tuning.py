@@ -1,7 +1,8 @@
 """Which block at which load, chosen from what a benchmark measured. Pure.
 
 Nothing is chosen that a cell shows slower than plain decoding beyond the spread of its repeats, and
-nothing at a load that it was not measured at.
+nothing at a load that it was not measured at. What is faster by less than the spread gives way to
+the block that the entry has already.
 """
 
 from __future__ import annotations
@@ -27,11 +28,19 @@ class Point(msgspec.Struct, frozen=True):
     mean: float
     low: float
     high: float
+    slowest: float
+    """By its own repeats alone. Blocks are compared by these: plain decoding's spread is the same
+    for all of them."""
+    fastest: float
 
     @property
     def slower(self) -> bool:
         """Than plain decoding, beyond the spread."""
         return self.high < 1
+
+    def outruns(self, other: Point) -> bool:
+        """Another block at this load, beyond the spread of both."""
+        return self.slowest > other.fastest
 
 
 ByLoad = Mapping[int, Point]
@@ -49,10 +58,17 @@ class Choice(msgspec.Struct, frozen=True):
     schedule: tuple[Span, ...] = ()
     up_to: int | None = None
     """The heaviest load at which it is not slower; None: it is not at any that was measured."""
+    instead_of: Choice | None = None
+    """What was faster by its mean, and at no load beyond the spread."""
 
     @property
     def score(self) -> float:
         return geometric_mean(point.mean for _, point in self.points)
+
+    def outruns(self, other: Choice) -> bool:
+        """Another one at any load of both, beyond the spread."""
+        there = dict(other.points)
+        return any(load in there and point.outruns(there[load]) for load, point in self.points)
 
 
 def candidates(trained: int) -> tuple[int, ...]:
@@ -90,31 +106,33 @@ def losing(block: int, found: Measured) -> bool:
 
     So is a block of which nothing was measured.
     """
-    return _beaten(block, found, 1.0)
+    return all(
+        point.slower or _behind(block, load, found) for load, point in found.get(block, {}).items()
+    )
 
 
 def outrun(block: int, found: Measured) -> bool:
     """Whether at every load another block is faster: then shorter ones need no start."""
-    return bool(found.get(block)) and _beaten(block, found, 0.0)
+    seen = found.get(block, {})
+    return bool(seen) and all(_behind(block, load, found) for load in seen)
 
 
-def _beaten(block: int, found: Measured, least: float) -> bool:
-    others = [points for size, points in found.items() if size != block]
-    return all(
-        point.high < max([least, *(other[load].low for other in others if load in other)])
-        for load, point in found.get(block, {}).items()
-    )
+def _behind(block: int, load: int, found: Measured) -> bool:
+    return any(load in points and points[load].outruns(found[block][load])
+               for points in found.values())  # fmt: skip
 
 
 def chosen(
-    found: Measured, loads: Sequence[int], *, schedules: bool = False, rests: bool = False
-) -> Choice | None:
+    found: Measured, loads: Sequence[int], own: int | None = None,
+    *, schedules: bool = False, rests: bool = False,
+) -> Choice | None:  # fmt: skip
     """None: DFlash gains nothing at the lightest loads.
 
-    schedules: the engine can change the draft tokens with the load; rests: down to none at all.
+    own: the entry's block, which stays while no other is faster beyond the spread. schedules: the
+    engine can change the draft tokens with the load; rests: down to none at all.
     """
-    block = best_block(found, loads)
-    picks = _picks(found, sorted(loads), rests) if schedules else []
+    block = best_block(found, loads, own)
+    picks = _picks(found, sorted(loads), own, rests) if schedules else []
     if len({tokens for _, tokens, _ in picks}) < 2 or not any(p.low > 1 for _, _, p in picks):
         return block
     return Choice(
@@ -125,10 +143,11 @@ def chosen(
     )
 
 
-def best_block(found: Measured, loads: Sequence[int]) -> Choice | None:
+def best_block(found: Measured, loads: Sequence[int], own: int | None = None) -> Choice | None:
     """The block that is slower nowhere and fastest over all loads; else over as many as it can.
 
-    Of two alike the shorter, which takes less memory.
+    The entry's own where that one outruns it at no load. Of two alike the shorter, which takes less
+    memory.
     """
     ordered = sorted(loads)
     for count in range(len(ordered), 0, -1):
@@ -141,15 +160,24 @@ def best_block(found: Measured, loads: Sequence[int]) -> Choice | None:
             and any(points[load].low > 1 for load in part)
         ]  # fmt: skip
         if fit:
-            return max(fit, key=lambda choice: (choice.score, -choice.block_size))
+            return _rather_own(fit, own)
     return None
 
 
+def _rather_own(fit: Sequence[Choice], own: int | None) -> Choice:
+    best = max(fit, key=lambda choice: (choice.score, -choice.block_size))
+    for choice in fit:
+        if choice.block_size == own != best.block_size and not best.outruns(choice):
+            return msgspec.structs.replace(choice, instead_of=best)
+    return best
+
+
 def settled(tried: Choice, ran: ByLoad, block: Choice | None) -> Choice | None:
-    """A schedule with what its own server showed; the block in its place where that is faster.
+    """A schedule with what its own server showed; the block in its place where that is as fast.
 
     A server that can draft the longest block drafts it at every load, so that a schedule is more
-    than its parts: it stands only if it is slower than plain decoding nowhere.
+    than its parts: it stands only if it is slower than plain decoding nowhere, and somewhere faster
+    than the block beyond the spread.
     """
     loads = [load for load, _ in tried.points]
     if any(load not in ran or ran[load].slower for load in loads):
@@ -157,7 +185,7 @@ def settled(tried: Choice, ran: ByLoad, block: Choice | None) -> Choice | None:
     kept = msgspec.structs.replace(tried, points=tuple((load, ran[load]) for load in loads))
     if block is None or len(block.points) < len(loads):
         return kept
-    return kept if kept.score > block.score else block
+    return kept if kept.score > block.score and kept.outruns(block) else block
 
 
 def spans(picks: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
@@ -174,24 +202,27 @@ def spans(picks: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
                  for first, last, (_, tokens) in zip(starts, ends, runs, strict=False))  # fmt: skip
 
 
-def _picks(found: Measured, loads: Iterable[int], rests: bool) -> list[tuple[int, int, Point]]:
+def _picks(
+    found: Measured, loads: Iterable[int], own: int | None, rests: bool
+) -> list[tuple[int, int, Point]]:
     """(load, draft tokens, point), up to the load that nothing is good for.
 
-    From one load to the next the block stays while no other is faster beyond the spread.
+    From one load to the next the block stays while no other is faster beyond the spread; before the
+    first load it is the entry's own.
     """
     picks: list[tuple[int, int, Point]] = []
-    current: int | None = None
+    current = own
     for load in loads:
         here = {size: points[load] for size, points in found.items()
                 if load in points and not points[load].slower}  # fmt: skip
         if not here and not (rests and any(load in points for points in found.values())):
             break
         if not here:
-            current = None
-            picks.append((load, 0, Point(1.0, 1.0, 1.0)))
+            current = own
+            picks.append((load, 0, Point(1.0, 1.0, 1.0, 1.0, 1.0)))
             continue
         best = max(here, key=lambda size: (here[size].mean, -size))
-        if current not in here or here[current].high < here[best].low:
+        if current not in here or here[best].outruns(here[current]):
             current = best
         picks.append((load, current - 1, here[current]))
     return picks
@@ -207,7 +238,13 @@ def _by_load(report: Report, found: Sequence[Gain]) -> dict[int, Point]:
     each = {load: list(group) for load, group in groups}
     return {
         load: Point(geometric_mean(g.mean for g in of), min(g.low for g in of),
-                    min(g.high for g in of))
+                    min(g.high for g in of), *_own_spread(of))
         for load, of in each.items()
         if {gain.workload for gain in of} == names
     }  # fmt: skip
+
+
+def _own_spread(of: Sequence[Gain]) -> tuple[float, float]:
+    """Slowest and fastest, with the mean of plain decoding."""
+    return (geometric_mean(gain.mean * gain.rate.low / gain.rate.mean for gain in of),
+            geometric_mean(gain.mean * gain.rate.high / gain.rate.mean for gain in of))  # fmt: skip

@@ -100,6 +100,25 @@ def test_without_a_schedule_it_is_the_block_that_is_slower_nowhere(tune, tmp_pat
     assert document["file"] == str(written(tmp_path)[0])
 
 
+def test_the_entrys_own_block_stays_where_another_is_as_fast(tune, tmp_path):
+    options = ("--no-schedule", "--repeats", "1", "--concurrency", "1")
+    assert tune(*options, "--print").code == 0
+    document = report(tmp_path)
+    speeds = {"plain": 100, "dflash-8": 300, "dflash-2": 303}
+    for cell in document["cells"]:
+        cell["runs"][0]["seconds"] = cell["runs"][0]["output_tokens"] / speeds[cell["arm"]]
+    file = tmp_path / "tune.json"
+    file.write_text(json.dumps(document))
+    ended = tune(*options, "--resume", str(file))
+    assert ended.code == 0, ended.err
+    said = "blocks of 2 are faster by less than the spread (3.03x at 1 in flight)"
+    assert said in " ".join(ended.out.split())
+    (recipe,) = yaml.safe_load(written(tmp_path)[0].read_text())["recipes"]
+    assert recipe["block_size"] == 8
+    assert "3.00x at 1 in flight" in recipe["why"]
+    assert said in recipe["why"]
+
+
 def test_what_is_printed_is_not_written(tune, tmp_path):
     ended = tune("--no-schedule", "--print", "--repeats", "1")
     assert ended.code == 0, ended.err

@@ -71,6 +71,19 @@ def test_a_build_between_releases_counts_from_its_release(entry: Entry) -> None:
     assert recipe(built, base(entry), choice(built), "auto").when.version == ">=0.27.0"
 
 
+def test_what_was_as_fast_is_in_the_reason_with_its_figures(entry: Entry) -> None:
+    alike = report({"plain": {1: (100, 101)}, "dflash-16": {1: (400, 430)},
+                    "dflash-8": {1: (410, 440)}})  # fmt: skip
+    found = best_block(measured(alike), (1,), own=16)
+    assert found is not None
+    made = recipe(alike, base(entry), found, "auto")
+    assert made.block_size == 16
+    assert made.why.endswith(
+        "against plain decoding: 4.13x at 1 in flight; blocks of 8 are faster by less than the spread"
+        " (4.23x at 1 in flight): the entry's own stay"
+    )
+
+
 def test_in_words() -> None:
     block = best_block(measured(report()), (1, 8))
     assert block is not None

@@ -30,7 +30,8 @@ LOADS = (1, 8, 32, 64)
 
 
 def point(mean: float, spread: float = 0.05) -> Point:
-    return Point(mean, mean * (1 - spread), mean * (1 + spread))
+    around = (mean * (1 - spread), mean * (1 + spread))
+    return Point(mean, *around, *around)
 
 
 points = st.builds(point, st.floats(0.2, 6), st.floats(0, 0.3))
@@ -134,6 +135,46 @@ def test_a_block_stays_while_no_other_is_faster_beyond_the_spread() -> None:
     assert choice.schedule == ((1, 16, 15), (17, 32, 7))
 
 
+def test_the_entrys_own_block_stays_while_no_other_is_faster_beyond_the_spread() -> None:
+    found = {16: {1: point(2.9), 8: point(1.95)}, 8: {1: point(3.0), 8: point(2.0)}}
+    choice = best_block(found, (1, 8), own=16)
+    assert choice is not None
+    assert choice.block_size == 16
+    assert choice.instead_of == best_block(found, (1, 8)) == best_block(found, (1, 8), own=4)
+    for schedules in (False, True):
+        assert chosen(found, (1, 8), 16, schedules=schedules) == choice
+    faster = found | {8: {1: point(3.0), 8: point(2.2)}}  # at one of the loads beyond the spread
+    assert best_block(faster, (1, 8), own=16) == best_block(faster, (1, 8))
+    assert best_block(found, (1, 8), own=8) == best_block(found, (1, 8))  # the fastest, and own
+
+
+def test_an_own_block_that_plain_decoding_beats_does_not_stay() -> None:
+    found = {16: {1: point(3), 8: point(0.92)}, 8: {1: point(2.9), 8: point(0.98)}}
+    choice = best_block(found, (1, 8), own=16)
+    assert choice is not None
+    assert (choice.block_size, choice.instead_of) == (8, None)
+
+
+def test_a_schedule_begins_with_the_entrys_own_block_and_comes_back_to_it() -> None:
+    found = {16: {1: point(2.9), 8: point(0.5), 32: point(2.9)},
+             8: {1: point(3.0), 8: point(0.5), 32: point(3.0)}}  # fmt: skip
+    choice = chosen(found, (1, 8, 32), 16, schedules=True, rests=True)
+    assert choice is not None
+    assert [tokens for _, _, tokens in choice.schedule] == [15, 0, 15]
+
+
+def test_plain_decodings_spread_makes_no_two_blocks_alike() -> None:
+    unsteady = report({"plain": {1: (80, 120)}, "dflash-16": {1: (400, 404)},
+                       "dflash-8": {1: (420, 424)}})  # fmt: skip
+    found = measured(unsteady)
+    assert found[8][1].low < found[16][1].high
+    assert found[8][1].outruns(found[16][1])
+    assert not found[16][1].outruns(found[8][1])
+    choice = best_block(found, (1,), own=16)
+    assert choice is not None
+    assert choice.block_size == 8
+
+
 def test_what_a_schedule_showed_is_what_it_is_judged_by() -> None:
     tried = chosen(measured(report()), LOADS, schedules=True)
     block = best_block(measured(report()), LOADS)
@@ -143,6 +184,8 @@ def test_what_a_schedule_showed_is_what_it_is_judged_by() -> None:
     kept = settled(tried, ran, block)
     assert kept is not None
     assert (kept.schedule, dict(kept.points)) == (tried.schedule, ran)
+    barely = {load: point(seen.mean * 1.01) for load, seen in block.points}
+    assert settled(tried, barely, block) == block
     worse = {load: point(1.01) for load in LOADS}
     assert settled(tried, worse, block) == block
     assert settled(tried, worse, None) is not None
