@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dflash_deploy.measure import plots
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.report import Report
-from dflash_deploy.measure.tables import facts, tables
+from dflash_deploy.measure.tables import draft_of, facts, tables
 from dflash_deploy.resources import templates_root
 from dflash_deploy.schema import Evidence
 
@@ -26,6 +26,7 @@ def render_html(report: Report, published: Sequence[Evidence] = ()) -> str:
         verdict=report.verdict or verdict(report, published),
         tables=tables(report, published),
         figures=plots.figures(report, published),
+        draft=draft_of(report),
         facts=facts(report),
         commands=[(arm, shlex.join(arm.argv)) for arm in report.arms if arm.argv],
         plots=plots,

@@ -5,23 +5,26 @@ Coordinates are those of an SVG of `WIDTH` by `HEIGHT`, the origin at the top le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log2, log10
 
 import msgspec
 
 from dflash_deploy.measure.gains import by_position, gains, loads, middle
 from dflash_deploy.measure.record import curve
-from dflash_deploy.measure.report import Percentiles, Report, Run
+from dflash_deploy.measure.report import Load, Percentiles, Report, Run
 from dflash_deploy.measure.tables import drafting, label, named
 from dflash_deploy.schema import Evidence
 
-WIDTH, HEIGHT = 480, 290
-LEFT, RIGHT, TOP, BOTTOM = 72, 468, 14, 250
+WIDTH, HEIGHT = 480, 296
+LEFT, RIGHT, TOP, BOTTOM = 80, 468, 14, 250
 COLOURS = 6
 """Classes that the template knows, an arm's the same in every figure; marks and dashes tell series
 apart without them."""
-IN_FLIGHT = "requests in flight"
+LETTER = 10.5
+"""Its width beside an axis at most, on a narrow page."""
+IN_FLIGHT, ARRIVING = "requests in flight", "requests a second"
+BOTH = "requests in flight, and requests a second (/s)"
 Scale = Callable[[float], float]
 
 
@@ -113,7 +116,7 @@ def _speedup(report: Report, workload: str, published: Sequence[Evidence]) -> Fi
     return Figure(
         f"Speedup: {workload}",
         "Speedup over plain decoding by requests in flight; the numbers are in the table below.",
-        IN_FLIGHT, tuple(ticks.values()), y_ticks,
+        IN_FLIGHT, _apart(ticks.values()), y_ticks,
         (*own, *theirs) if own else (), y(1),
     )  # fmt: skip
 
@@ -136,7 +139,7 @@ def _acceptance(report: Report) -> Figure:
     return Figure(
         "Acceptance by Position",
         "How often the draft token at each place is accepted; the numbers are in the table below.",
-        "draft token", tuple(Tick(x(place), str(place)) for place in range(1, places + 1)),
+        "draft token", _apart(Tick(x(place), str(place)) for place in range(1, places + 1)),
         tuple(Tick(y(share / 4), f"{share * 25}%") for share in range(5)), tuple(series),
     )  # fmt: skip
 
@@ -181,21 +184,40 @@ def _times(
         ), joined=False)
         for number, arm in enumerate(report.arms)
     ]  # fmt: skip
+    title_of_loads, named_load = _loads_in_words(report)
     ticks = (
-        Tick(LEFT + step * (number + 0.5), label(load)) for number, load in enumerate(loads(cells))
+        Tick(LEFT + step * (number + 0.5), named_load(load))
+        for number, load in enumerate(loads(cells))
     )
     return Figure(
         f"{title}: {workload}",
         f"{title} by load: the mark is the median, the line goes up to the 99th percentile;"
         " the numbers are in the table below.",
-        _loads_title(report), tuple(ticks), y_ticks,
+        title_of_loads, _apart(ticks), y_ticks,
         tuple(each for each in series if each.marks),
     )  # fmt: skip
 
 
-def _loads_title(report: Report) -> str:
-    open_loops = [cell.load.rate is not None for cell in report.cells]
-    return "load" if any(open_loops) else IN_FLIGHT
+def _loads_in_words(report: Report) -> tuple[str, Callable[[Load], str]]:
+    """The title of an axis of loads, and how each is called: with its unit where there are two."""
+    arriving = {cell.load.rate is not None for cell in report.cells}
+    if arriving == {True}:
+        return ARRIVING, lambda load: f"{load.rate:g}"
+    if arriving == {False, True}:
+        return BOTH, lambda load: f"{load.rate:g}/s" if load.rate else label(load)
+    return IN_FLIGHT, label
+
+
+def _apart(ticks: Iterable[Tick]) -> tuple[Tick, ...]:
+    """Without those whose text would run into the one before it; their marks stay."""
+    kept: list[Tick] = []
+    end = 0.0
+    for tick in ticks:
+        half = LETTER * len(tick.label) / 2
+        if tick.at - half > end:
+            kept.append(tick)
+            end = tick.at + half
+    return tuple(kept)
 
 
 def _style(report: Report, block: int | None, name: str | None = None) -> int:

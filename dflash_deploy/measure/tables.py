@@ -69,9 +69,7 @@ def _accepted(report: Report, published: Sequence[Evidence]) -> Table:
         row.append(_on_record(report, published, workload.name, arms))
         rows.append(tuple(row))
     header = ("Task", *(named(arm) for arm in arms), "On record")
-    return Table(
-        "Acceptance Length", header, tuple(row for row in rows if set(row[1:-1]) != {NONE})
-    )
+    return Table("Acceptance Length", header, tuple(row for row in rows if {*row[1:-1]} - {NONE}))
 
 
 def _on_record(
@@ -135,7 +133,7 @@ def _positions(report: Report) -> Table:
 
 
 SPEEDS = (
-    "Concurrency", "Arm", "tok/s", "±", "TTFT p50/p99", "TPOT p50/p99", "End to end p50/p99",
+    "Load", "Arm", "tok/s", "±", "TTFT p50/p99", "TPOT p50/p99", "End to end p50/p99",
     "Tokens per step", "Failed",
 )  # fmt: skip
 
@@ -195,7 +193,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
     cards = f"{hardware}{driver}" if hardware.cards else "none: on the CPU"
     return [
         ("Target", report.model + (f", {report.weights} weights" if report.weights else "")),
-        ("Draft", report.draft or "none"),
+        ("Draft", draft_of(report)),
         ("Engine", f"{report.engine} {report.version or 'of unknown version'}"),
         ("GPU", cards),
         ("Machine", f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:.0f} GiB"),
@@ -214,6 +212,11 @@ def facts(report: Report) -> list[tuple[str, str]]:
         ),
         ("Command", report.command),
     ]
+
+
+def draft_of(report: Report) -> str:
+    """A server that ran already does not say which it drafts with."""
+    return report.draft or ("not known" if drafting(report) else "none")
 
 
 def _asked(report: Report, number: int) -> str:

@@ -190,12 +190,22 @@ def test_requests_that_arrive_have_times_and_no_speedup() -> None:
     found = figures(msgspec.structs.replace(made, cells=tuple(rated)), PUBLISHED)
     assert not any(figure.title.startswith("Speedup") for figure in found)
     (ends,) = [figure for figure in found if figure.title.startswith("End to End")]
-    assert [tick.label for tick in ends.x_ticks] == [
-        "0.5 req/s",
-        "4 req/s",
-        "16 req/s",
-        "32 req/s",
-    ]
+    assert ends.x_title == "requests a second"
+    assert [tick.label for tick in ends.x_ticks] == ["0.5", "4", "16", "32"]
+    both = msgspec.structs.replace(made, cells=(*made.cells, *rated))
+    (ends,) = [figure for figure in figures(both, ()) if figure.title.startswith("End to End")]
+    assert ends.x_title == "requests in flight, and requests a second (/s)"
+    assert [tick.label for tick in ends.x_ticks][:5] == ["1", "8", "32", "64", "0.5/s"]
+
+
+def test_a_table_of_nothing_is_left_out() -> None:
+    begun = report({"plain": {1: (100,)}}, complete=False)
+    assert [table.title for table in tables(begun, PUBLISHED)] == ["Measured: mixed"]
+
+
+def test_a_server_that_ran_already_has_a_draft_that_nobody_named() -> None:
+    assert dict(facts(report(draft=None)))["Draft"] == "not known"
+    assert dict(facts(report({"plain": {1: (100,)}}, draft=None)))["Draft"] == "none"
 
 
 def test_the_published_curve_of_the_registry_stands_beside() -> None:
