@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from math import isfinite
 from pathlib import Path
 
 import msgspec
@@ -96,7 +97,24 @@ def read(path: Path) -> Report:
             f"{path} has the schema {said}, and this release reads {BENCH_SCHEMA}",
             hint="pip install --upgrade dflash-deploy",
         )
+    if (fault := _fault(report)) is not None:
+        raise UsageError(
+            f"{path} was changed since `dflash bench` wrote it: {fault}", hint="the file as it was"
+        )
     return report
+
+
+def _fault(report: Report) -> str | None:
+    """What no benchmark writes, and nothing can be told of."""
+    arms, asked = ({each.name for each in of} for of in (report.arms, report.workloads))
+    for cell in report.cells:
+        if cell.arm not in arms:
+            return f"it has a cell of {cell.arm!r}, which is none of its arms"
+        if cell.workload not in asked:
+            return f"it has a cell of {cell.workload!r}, which is none of its workloads"
+        if not all(isfinite(run.tokens_per_second) for run in cell.runs):
+            return f"a run of {cell.arm!r} took no time"
+    return None
 
 
 def check_writable(path: Path) -> None:

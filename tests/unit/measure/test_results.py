@@ -57,6 +57,25 @@ def test_what_is_no_report_is_told(tmp_path, content):
         read(tmp_path / "x.json")
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"arms": ()}, "a cell of 'plain', which is none of its arms"),
+        ({"workloads": ()}, "a cell of 'math', which is none of its workloads"),
+    ],
+)
+def test_a_report_that_does_not_hold_together_is_told(tmp_path, values, said):
+    save(change(with_run(REPORT, TURN, RUN), **values), tmp_path / "x.json")
+    with pytest.raises(UsageError, match=said):
+        read(tmp_path / "x.json")
+
+
+def test_a_run_that_took_no_time_is_told(tmp_path):
+    save(with_run(REPORT, TURN, change(RUN, seconds=1e-308)), tmp_path / "x.json")
+    with pytest.raises(UsageError, match="a run of 'plain' took no time"):
+        read(tmp_path / "x.json")
+
+
 def test_another_schema_and_no_file_are_told(tmp_path):
     save(change(REPORT, schema="dflash.bench/9"), tmp_path / "x.json")
     with pytest.raises(UsageError, match=r"dflash\.bench/9"):
