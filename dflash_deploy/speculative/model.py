@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dflash_deploy.errors import Unsupported
+from dflash_deploy.speculative.best import best_tokens
 from dflash_deploy.speculative.cache import Band, KVCache
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.speculative.layers import CachePlace, DecoderLayer, Heads, LayerWeights, RMSNorm
@@ -140,9 +141,8 @@ class DraftModel(nn.Module):
         """Draft tokens from hidden [rows, hidden_size] and logits [rows, vocab] behind `anchor`."""
         del hidden, anchor  # each row stands for itself; DFlash 2 uses both
         if chooser.greedy:
-            best = logits.max(-1)
-            peaks = (best.values - logits.logsumexp(-1)).exp()
-            return Proposal(best.indices, peaks)
+            best = best_tokens(logits)
+            return Proposal(best, logits.softmax(-1).gather(1, best[:, None])[:, 0])
         likely = (logits.float() / chooser.temperature).topk(min(CANDIDATES, logits.shape[-1]))
         weights = likely.values.softmax(-1)
         drawn = torch.multinomial(weights, 1, generator=chooser.generator)

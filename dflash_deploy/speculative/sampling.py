@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dflash_deploy.speculative.best import best_tokens
 from dflash_deploy.speculative.types import Sampling
 
 # top-p looks at this many of the likeliest tokens before it sorts the whole vocabulary
@@ -119,7 +120,7 @@ def _nucleus(weights: Tensor, top_p: float) -> Tensor:
 
 
 def _verify_greedy(logits: Tensor, proposal: Proposal) -> Verdict:
-    best = logits.argmax(-1).tolist()
+    best = best_tokens(logits).tolist()
     accepted = 0
     for token, wanted in zip(proposal.tokens.tolist(), best, strict=False):
         if token != wanted:
