@@ -12,7 +12,7 @@ from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.speculative.costs import Costs
 from dflash_deploy.speculative.decoder_target import DecoderSession, DecoderTarget
-from dflash_deploy.speculative.lane import Lane, OwnCaches, told
+from dflash_deploy.speculative.lane import Lane, OwnCaches, chosen, told
 from dflash_deploy.speculative.model import DraftModel
 from dflash_deploy.speculative.pace import Pace, Steady, Thrifty, Trial
 from dflash_deploy.speculative.proposer import Proposer
@@ -60,6 +60,9 @@ class SpeculativeDecoder:
             self._block = _block_size(draft.config, block_size)
             with torch.inference_mode():
                 self._proposer = Proposer(draft, self._target, self._block)
+        else:
+            with torch.inference_mode():
+                self._target.prepare(())
         self._slots = self._make_slots() if can_record(self._target.device) else None
         self._costs: Costs | None = None
         if adaptive and self._proposer is not None and self._slots is None:
@@ -127,8 +130,8 @@ class SpeculativeDecoder:
             state = proposer.open(capacity)
             proposer.commit(state, rows.features, len(prompt))
         chooser = Chooser(sampling, self._target.device)
-        token = chooser.choose(rows.logits[-1])
-        step = Step((token,), chances=told(rows.logits, (token,), sampling))
+        token = chosen(chooser, rows)
+        step = Step((token,), chances=told(rows, (token,), sampling))
         lane: Lane | None = None
         if self._slots is not None and isinstance(session, DecoderSession):
             lane = self._slots.enter(session, state, sampling, chooser)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -23,7 +24,8 @@ from dflash_deploy.speculative.layers import (
 from dflash_deploy.speculative.linear import Linear, linears
 from dflash_deploy.speculative.rope import STATIC_TYPES, Rope, rope_type
 from dflash_deploy.speculative.rounded import can_round
-from dflash_deploy.speculative.target import Rows, TargetShape, shape_of
+from dflash_deploy.speculative.screen import Screen, can_screen
+from dflash_deploy.speculative.target import Rows, Said, TargetShape, shape_of
 
 FAMILIES = frozenset({"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
 
@@ -80,6 +82,7 @@ class DecoderTarget(nn.Module):
         self.stride = 1
         """Keys are looked at in steps of so many."""
         self.lm_head = Linear(tensors.get("lm_head.weight", self.embedding))
+        self._screen: Screen | None = None
 
     def embed(self, ids: Tensor) -> Tensor:
         return functional.embedding(ids, self.embedding)
@@ -92,12 +95,17 @@ class DecoderTarget(nn.Module):
         return self.lm_head.weight
 
     def prepare(self, widths: Sequence[int]) -> None:
-        """Pack the weights for `widths` rows, unless a copy for each would be too large."""
+        """Pack the weights for `widths` rows, and the head for its best tokens.
+
+        Not where a copy for each would be too large.
+        """
         if self.weight_bytes > PACKED_AT_MOST:
             return
         for linear in linears(self):
             for rows in widths:
                 linear.pack(rows)
+        if self._screen is None and not self.lm_head.rounded and can_screen(self.lm_head.weight):
+            self._screen = Screen(self.lm_head.weight)
         self._packed = tuple(sorted(self.lm_head.packed_rows))
         self._bands |= {rows: self._band(rows) for rows in widths}
 
@@ -114,7 +122,7 @@ class DecoderTarget(nn.Module):
         for linear in linears(self):
             linear.round_rows()
         self.stride = KEYS
-        self._packed = ()
+        self._packed, self._screen = (), None
         self._bands = {1: self._band(1)}
 
     def run(self, ids: Tensor, place: Place, taps: Sequence[int]) -> tuple[Tensor, Tensor | None]:
@@ -142,14 +150,19 @@ class DecoderTarget(nn.Module):
         places = [session.place(count) for session, count in zip(sessions, counts, strict=True)]
         taps = max((session.taps for session in sessions), key=len)
         x, features = self.run(ids, JointPlace.of(places, counts, rows), taps)
-        logits = self.head(self.norm(x)).split([*counts, rows - sum(counts)])
+        said = self.said(x)
+        ends = list(accumulate(counts))
         told = [None] * len(counts) if features is None else features[: sum(counts)].split(counts)
         for session, count in zip(sessions, counts, strict=True):
             session.crop(session.length + count)
         return [
-            Rows(part, seen if session.taps else None)
-            for session, part, seen in zip(sessions, logits, told, strict=False)
+            Rows(said, seen if session.taps else None, slice(end - count, end))
+            for session, count, end, seen in zip(sessions, counts, ends, told, strict=True)
         ]
+
+    def said(self, last: Tensor) -> Said:
+        """What the head says of the last layer's output."""
+        return Said(self.norm(last), self.head, self._screen)
 
     def mask(self, rows: int, start: int) -> Tensor | None:
         """What `rows` rows from position `start` on may see; None is everything."""
@@ -206,8 +219,8 @@ class DecoderSession:
         hidden = torch.cat([part for part, _ in parts]) if len(parts) > 1 else parts[0][0]
         features = [part for _, part in parts if part is not None]
         return Rows(
-            logits=self._target.head(self._target.norm(hidden[-logits:])),
-            features=torch.cat(features) if features else None,
+            self._target.said(hidden[-logits:]),
+            torch.cat(features) if features else None,
         )
 
     def place(self, rows: int) -> CachePlace:

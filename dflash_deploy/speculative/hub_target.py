@@ -77,4 +77,4 @@ class HubSession:
             # entry 0 is the embedding, so the output of layer i is entry i + 1
             states = [output.hidden_states[tap + 1][0] for tap in self._taps]
             features = torch.cat(states, dim=-1)
-        return Rows(logits=output.logits[0], features=features)
+        return Rows.given(output.logits[0], features)

@@ -13,7 +13,7 @@ from torch import Tensor
 from dflash_deploy.speculative.chances import chances
 from dflash_deploy.speculative.pace import Pace
 from dflash_deploy.speculative.proposer import DraftState, Proposer
-from dflash_deploy.speculative.sampling import Chooser, Proposal
+from dflash_deploy.speculative.sampling import Chooser, Proposal, Verdict, agreed
 from dflash_deploy.speculative.target import Rows, Session
 from dflash_deploy.speculative.types import Chance, Sampling, Step
 
@@ -91,13 +91,13 @@ class OwnCaches:
         if proposal is None or self._proposer is None or self.state is None:
             self.session.crop(self._start + 1)
             return self._plain(seen)
-        verdict = self.chooser.verify(seen.logits, proposal)
+        verdict = self._verdict(seen, proposal)
         committed = verdict.accepted + 1
         self.session.crop(self._start + committed)
         if seen.features is not None:
             self._proposer.commit(self.state, seen.features, committed)
         tokens = (*proposal.tokens[: verdict.accepted].tolist(), verdict.token)
-        spoken = told(seen.logits[:committed], tokens, self._sampling)
+        spoken = told(seen, tokens, self._sampling)
         return Step(tokens, len(proposal.tokens), verdict.accepted, spoken)
 
     def judge_shared(self, seen: Rows) -> Step:
@@ -108,18 +108,30 @@ class OwnCaches:
 
     def _plain(self, seen: Rows) -> Step:
         """The target's own token, by the first row."""
-        token = self.chooser.choose(seen.logits[0])
-        step = Step((token,), chances=told(seen.logits[:1], (token,), self._sampling))
-        if self._proposer is None or self.state is None or len(seen.logits) > 1:
+        token = chosen(self.chooser, seen)
+        step = Step((token,), chances=told(seen, (token,), self._sampling))
+        features = seen.features
+        if self._proposer is None or self.state is None or features is None or len(features) > 1:
             return step
-        if seen.features is not None:
-            self._proposer.keep(self.state, seen.features)
+        self._proposer.keep(self.state, features)
         return replace(step, declined=True)
+
+    def _verdict(self, seen: Rows, proposal: Proposal) -> Verdict:
+        if self.chooser.greedy:
+            return agreed(seen.best, proposal)
+        return self.chooser.verify(seen.logits, proposal)
 
     def close(self) -> None:
         """Nothing: the caches go with the lane."""
 
 
-def told(logits: Tensor, tokens: Sequence[int], sampling: Sampling) -> tuple[Chance, ...]:
-    """The log-probabilities that were asked for."""
-    return () if sampling.logprobs is None else chances(logits, tokens, sampling.logprobs)
+def chosen(chooser: Chooser, seen: Rows) -> int:
+    """The target's own token, by the first row."""
+    return int(seen.best[0]) if chooser.greedy else chooser.choose(seen.logits[0])
+
+
+def told(seen: Rows, tokens: Sequence[int], sampling: Sampling) -> tuple[Chance, ...]:
+    """The log-probabilities that were asked for, of tokens by the first rows."""
+    if sampling.logprobs is None:
+        return ()
+    return chances(seen.logits[: len(tokens)], tokens, sampling.logprobs)

@@ -43,6 +43,10 @@ class Linear(nn.Module):
     def packed_rows(self) -> set[int]:
         return set(self._packs)
 
+    @property
+    def rounded(self) -> bool:
+        return self._rounded is not None
+
     def pack(self, rows: int) -> None:
         """Keep another copy of the weight, packed for exactly `rows` rows."""
         if rows > 1 and rows not in self._packs and not self._rounded and can_pack(self.weight):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 TINY = 1e-12
+FINE, COARSE = 255, 127
 
 
 def can_round(weight: Tensor) -> bool:
@@ -25,11 +26,19 @@ def can_round(weight: Tensor) -> bool:
     )
 
 
+def steps() -> int:
+    """The steps from the least to the largest activation that this CPU's kernels have room for.
+
+    Without these instructions sums of two products overflow, unless activations have 7 bits.
+    """
+    return FINE if torch.cpu.get_capabilities().get("avx512_vnni", False) else COARSE
+
+
 class RoundedProduct:
     """x W^T + b, approximately: one scale a row of the weight, one for all of x as it comes."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self._packed = _packed(weight, bias)
+        self._packed = pack(rounded(weight), bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         product: Tensor = torch.ops.quantized.linear_dynamic(x, self._packed, reduce_range=True)
@@ -46,11 +55,11 @@ class RowProduct:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self._packed = _packed(torch.cat((weight, weight.new_zeros(len(weight), 2)), dim=1), None)
+        ended = torch.cat((weight, weight.new_zeros(len(weight), 2)), dim=1)
+        self._packed = pack(rounded(ended), None)
         self._bias = bias
         self._ends = weight.new_tensor([[1.0, -1.0]])
-        # without these instructions sums of two products overflow, unless activations have 7 bits
-        self._narrow = not torch.cpu.get_capabilities().get("avx512_vnni", False)
+        self._narrow = steps() < FINE
 
     def __call__(self, x: Tensor) -> Tensor:
         peaks = x.abs().amax(1, keepdim=True).clamp_(min=TINY)
@@ -62,12 +71,18 @@ class RowProduct:
         return product if self._bias is None else product.add_(self._bias)
 
 
-def _packed(weight: Tensor, bias: Tensor | None) -> Any:
-    """A scale for each row of the weight, in the order that the kernel reads."""
+def rounded(weight: Tensor) -> Tensor:
+    """The weight in 8 bits, with a scale for each row."""
     scales = weight.abs().amax(dim=1).clamp_(min=TINY).div_(127).double()
     zeros = torch.zeros_like(scales, dtype=torch.long)
     with warnings.catch_warnings():
         # this way in is old, and the only one to these kernels
         warnings.simplefilter("ignore")
-        rounded = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
-        return torch.ops.quantized.linear_prepack(rounded, bias)
+        return torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+
+
+def pack(weight: Tensor, bias: Tensor | None) -> Any:
+    """A rounded weight in the order that the kernel reads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.ops.quantized.linear_prepack(weight, bias)

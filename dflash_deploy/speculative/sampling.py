@@ -75,7 +75,7 @@ class Chooser:
     def verify(self, logits: Tensor, proposal: Proposal) -> Verdict:
         """Judge k proposed tokens by the target's logits [k + 1, vocab]."""
         if self.greedy:
-            return _verify_greedy(logits, proposal)
+            return agreed(best_tokens(logits), proposal)
         count = proposal.tokens.shape[0]
         for index in range(count):
             target = distribution(logits[index], self._sampling)
@@ -119,14 +119,15 @@ def _nucleus(weights: Tensor, top_p: float) -> Tensor:
     return torch.zeros_like(weights).scatter_(0, indices, kept / kept.sum())
 
 
-def _verify_greedy(logits: Tensor, proposal: Proposal) -> Verdict:
-    best = best_tokens(logits).tolist()
+def agreed(best: Tensor, proposal: Proposal) -> Verdict:
+    """Judge k proposed tokens greedily, by the target's best tokens [k + 1]."""
+    wanted = best.tolist()
     accepted = 0
-    for token, wanted in zip(proposal.tokens.tolist(), best, strict=False):
-        if token != wanted:
+    for token, own in zip(proposal.tokens.tolist(), wanted, strict=False):
+        if token != own:
             break
         accepted += 1
-    return Verdict(accepted, best[accepted])
+    return Verdict(accepted, wanted[accepted])
 
 
 def _dense(proposal: Proposal, index: int, like: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from dflash_deploy.speculative.proposer import DraftState
 from dflash_deploy.speculative.recorded import Recorder, Replay
 from dflash_deploy.speculative.sampling import Chooser, Proposal
 from dflash_deploy.speculative.slots import reach_of
+from dflash_deploy.speculative.target import Rows
 from dflash_deploy.speculative.types import Sampling, Step
 
 
@@ -107,7 +108,7 @@ class SlotLane:
             accepted, tokens = self._judged(proposal)
         self._length += len(tokens)
         self._anchor = tokens[-1]
-        spoken = told(slots.buffers.logits[slot, : len(tokens)], tokens, self._sampling)
+        spoken = told(Rows.given(slots.buffers.logits[slot]), tokens, self._sampling)
         return Step(tokens, drafted, accepted, spoken)
 
     def close(self) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from dflash_deploy.errors import Unsupported
+from dflash_deploy.speculative.best import best_tokens
 
 
 @dataclass(frozen=True)
@@ -22,15 +24,56 @@ class TargetShape:
     max_context: int
 
 
+class Said:
+    """What a head says of final hidden states [rows, hidden_size]: when it is asked, and once.
+
+    `screen` knows the best tokens without all the logits, or says None.
+    """
+
+    def __init__(
+        self,
+        hidden: Tensor,
+        head: Callable[[Tensor], Tensor],
+        screen: Callable[[Tensor], Tensor | None] | None = None,
+    ) -> None:
+        self._hidden, self._head, self._screen = hidden, head, screen
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """Of all tokens, [rows, vocab]."""
+        return self._head(self._hidden)
+
+    @cached_property
+    def best(self) -> Tensor:
+        """The best token of each row."""
+        found = None if self._screen is None else self._screen(self._hidden)
+        return best_tokens(self.logits) if found is None else found
+
+
 @dataclass(frozen=True)
 class Rows:
-    """What one forward pass says: logits of its last rows, and every row's features.
+    """What one forward pass says: of its last rows, or a part of them, and every row's features.
 
     `features` is [rows, taps * hidden_size], the outputs of the tapped layers side by side.
     """
 
-    logits: Tensor
+    said: Said
     features: Tensor | None
+    part: slice = field(default_factory=lambda: slice(None))
+
+    @classmethod
+    def given(cls, logits: Tensor, features: Tensor | None = None) -> Self:
+        """Where the logits are there already."""
+        return cls(Said(logits, lambda rows: rows), features)
+
+    @property
+    def logits(self) -> Tensor:
+        return self.said.logits[self.part]
+
+    @property
+    def best(self) -> Tensor:
+        """The best token of each row, [rows]: cheaper than all their logits."""
+        return self.said.best[self.part]
 
 
 class Session(Protocol):
