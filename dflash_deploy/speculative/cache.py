@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
+
+
+class LayerView(NamedTuple):
+    """Parts of one layer's cache: rows [rows, kv_heads, head_dim] to be written over.
+
+    And what is attended to, [1, kv_heads, seen, head_dim], those rows among it.
+    """
+
+    new_keys: Tensor
+    new_values: Tensor
+    keys: Tensor
+    values: Tensor
 
 
 class KVCache:
@@ -29,11 +43,11 @@ class KVCache:
     def capacity(self) -> int:
         return self.keys.shape[2]
 
-    def write(self, layer: int, start: int, keys: Tensor, values: Tensor) -> None:
-        """Store keys and values [rows, kv_heads, head_dim] at positions from `start` on."""
-        stop = start + keys.shape[0]
-        self.keys[layer, :, start:stop].copy_(keys.transpose(0, 1))
-        self.values[layer, :, start:stop].copy_(values.transpose(0, 1))
+    def views(self, rows: slice, seen: int) -> list[LayerView]:
+        """Each layer's `rows` to be written, and its first `seen` positions: cut once a pass."""
+        new = [whole[:, :, rows].transpose(1, 2).unbind() for whole in (self.keys, self.values)]
+        old = [whole[:, None, :, :seen].unbind() for whole in (self.keys, self.values)]
+        return [LayerView(*tensors) for tensors in zip(*new, *old, strict=True)]
 
 
 class Band:

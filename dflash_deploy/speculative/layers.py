@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dflash_deploy.speculative.cache import KVCache
+from dflash_deploy.speculative.cache import KVCache, LayerView
 from dflash_deploy.speculative.linear import Linear, linears
 from dflash_deploy.speculative.rope import interleave, rotate
 
@@ -51,16 +52,22 @@ class CachePlace:
     start: int
     mask: Tensor | None
 
+    @cached_property
+    def _views(self) -> list[LayerView]:
+        stop = self.start + self.angles.shape[0]
+        seen = stop if self.mask is None else self.mask.shape[1]
+        return self.cache.views(slice(self.start, stop), seen)
+
     def attend(self, layer: int, heads: Heads, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        self.cache.write(layer, self.start, key, value)
-        rows = query.shape[0]
-        stop = self.start + rows if self.mask is None else self.mask.shape[1]
+        view, rows = self._views[layer], query.shape[0]
+        view.new_keys.copy_(key)
+        view.new_values.copy_(value)
         # [rows, heads, dim] to [1, kv_heads, groups * rows, dim]: each key head serves its group
         grouped = query.view(rows, heads.key, heads.groups, heads.dim).permute(1, 2, 0, 3)
         mixed = functional.scaled_dot_product_attention(
             grouped.reshape(1, heads.key, -1, heads.dim),
-            self.cache.keys[None, layer, :, :stop],
-            self.cache.values[None, layer, :, :stop],
+            view.keys,
+            view.values,
             attn_mask=self.mask,
         )
         back = mixed.view(heads.key, heads.groups, rows, heads.dim).permute(2, 0, 1, 3)
@@ -157,8 +164,9 @@ class DecoderLayer(nn.Module):
             linear.round()
 
     def forward(self, x: Tensor, place: Place) -> Tensor:
-        x = x + self.attention(self.input_norm(x), place)
-        return x + self.mlp(self.post_norm(x))
+        x = self.attention(self.input_norm(x), place).add_(x)
+        added: Tensor = self.mlp(self.post_norm(x)).add_(x)
+        return added
 
 
 def _paired_bias(weights: LayerWeights, names: tuple[str, ...], dim: int) -> Tensor | None:

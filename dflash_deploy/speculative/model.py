@@ -124,8 +124,12 @@ class DraftModel(nn.Module):
         start, rows = cache.length, embedded.shape[0]
         angles = self.rope.angles(start, start + rows, self.device)
         x = embedded
-        for index, layer in enumerate(self.layers):
-            x = layer(x, CachePlace(angles, cache, start, self.mask(index, rows, cache)))
+        places: dict[tuple[bool, int | None], CachePlace] = {}
+        kinds = zip(self.config.causal, self.config.windows, strict=True)
+        for index, (layer, kind) in enumerate(zip(self.layers, kinds, strict=True)):
+            if kind not in places:
+                places[kind] = CachePlace(angles, cache, start, self.mask(index, rows, cache))
+            x = layer(x, places[kind])
         return self.norm(x)
 
     def shape_logits(self, logits: Tensor) -> Tensor:

@@ -10,12 +10,17 @@ def test_writing_allocates_nothing_and_leaves_length_alone():
     cache = KVCache((2, 1, 10, 4), dtype=torch.float32, device=CPU)
     where = cache.keys.data_ptr()
     rows = torch.ones(3, 1, 4)
-    cache.write(1, 5, rows, 2 * rows)
+    view = cache.views(slice(5, 8), 9)[1]
+    view.new_keys.copy_(rows)
+    view.new_values.copy_(2 * rows)
     assert cache.length == 0
     assert cache.capacity == 10
     assert cache.keys.data_ptr() == where
     assert cache.keys[1, 0, 5:8].eq(1).all()
     assert cache.values[1, 0, 5:8].eq(2).all()
+    assert cache.keys.sum() == cache.values.sum() / 2 == 12
+    assert torch.equal(view.keys, cache.keys[1:, :, :9])
+    assert torch.equal(view.values, cache.values[1:, :, :9])
 
 
 @pytest.mark.parametrize("causal", [False, True])

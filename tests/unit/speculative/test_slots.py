@@ -49,7 +49,7 @@ def test_slots_attend_as_sequences_alone_do():
     key, value = torch.randn(2, rows, HEADS.key, HEADS.dim)
     span = Span(1, torch.tensor(LENGTHS), WIDTH, reach=32)
     mask = span.mask(HEADS.groups, causal=True, window=None, dtype=torch.float32)
-    angles = torch.empty(0)
+    angles = torch.empty(WIDTH, 1, 0)
     place = SlotPlace(angles, slots, span, span.stored(40), mask)
     together = place.attend(1, HEADS, query, key, value).split(WIDTH)
     for index, (cache, length) in enumerate(zip(alone, LENGTHS, strict=True)):
