@@ -27,14 +27,18 @@ class Recorder:
     def __init__(self, device: torch.device, state: tuple[Tensor, ...]) -> None:
         self._device, self._state = device, state
         # one pool for all: they are repeated one after another, and keep nothing in it
-        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        gpu = device.type == "cuda"
+        self._pool = torch.cuda.graph_pool_handle() if gpu else None
+        # and one stream, of this device: what a pool has free on one stream is of no use to another
+        self._stream = torch.cuda.Stream(device) if gpu else None
 
     def record(self, step: Replay) -> Replay:
         """What does the same as `step()`. Changes nothing in `state`."""
         if self._device.type != "cuda":
             return step
         before = [tensor.clone() for tensor in self._state]
-        stream = torch.cuda.Stream(self._device)
+        stream = self._stream
+        assert stream is not None  # noqa: S101 - there is one on every GPU
         stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP):
@@ -42,7 +46,6 @@ class Recorder:
                 self._restore(before)  # after each: a second one further on might leave its slot
         torch.cuda.current_stream(self._device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        # on a stream of this device: torch's own is of the first device that recorded anything
         with torch.cuda.graph(graph, pool=self._pool, stream=stream):
             step()
         replay: Replay = graph.replay
