@@ -47,9 +47,7 @@ def train(
     ] = None,
     sampled: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, callback=opt.finite, help="Part drawn at 0.7, not greedy. Default: 0.4."
-        ),
+        typer.Option(min=0, max=1, callback=opt.finite, help="Part drawn at 0.7. Default: 0.4."),
     ] = None,
     max_length: Annotated[
         int | None,
