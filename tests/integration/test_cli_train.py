@@ -22,7 +22,10 @@ def target(tmp_path_factory):
 
 
 def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare, target, tmp_path):
-    argv = ("train", str(target), *SIZES, "--steps", "12", "--output", str(tmp_path / "run"))
+    asked = tmp_path / "asked.jsonl"  # short questions, not those that a grammar of the day draws
+    asked.write_text("".join(f'{{"prompt": "What is {n}?"}}\n' for n in range(1, 41)))
+    argv = ("train", str(target), *SIZES, "--steps", "12", "--output", str(tmp_path / "run"),
+            "--prompts", str(asked))  # fmt: skip
     bare.env["OMP_NUM_THREADS"] = "1"  # a second thread only waits for the first
     process = bare.start(*argv)
     for line in process.stderr:
