@@ -33,12 +33,14 @@ def test_recorded_cycles_say_what_the_ordinary_path_says(family, second, monkeyp
     ordinary = tiny(family, second, monkeypatch)
     assert recorded._slots is not None
     assert ordinary._slots is None
+    accepted = 0
     for prompt in PROMPTS:
         # far enough for a second reach
         steps = list(recorded.generate(prompt, Sampling(300)))
         assert tokens(steps) == tokens(ordinary.generate(prompt, Sampling(300)))
         assert tokens(steps) == tokens(recorded.generate(prompt, Sampling(300), speculate=False))
-        assert any(step.accepted for step in steps)
+        accepted += sum(step.accepted for step in steps)
+    assert accepted
 
 
 def test_recorded_cycles_sample_as_the_ordinary_path_does(monkeypatch):
