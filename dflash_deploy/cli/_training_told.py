@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,13 +79,26 @@ def told(
         if kinds := acceptance["by_kind"]:
             said = ", ".join(f"{name} {each:.2f}" for name, each in kinds.items())
             _output.paragraph(said, label="by kind     ")
-        _output.text(
-            f"same text   {acceptance['equal']} of {acceptance['checked']} as plain decoding"
-        )
+        _output.paragraph(same_text(acceptance), label="same text   ")
         if file:
             _output.text(f"entry       {file}")
     if file:
         _output.note(_entry_file.next_step(plan.draft, FIRST))
+
+
+def same_text(acceptance: Mapping[str, Any]) -> str:
+    """Of the answers that were decoded both ways: the same, near ties, and what is neither."""
+    said = f"{acceptance['equal']} of {acceptance['checked']} as plain decoding"
+    partings = acceptance.get("partings", ())
+    costly = len(partings) - acceptance.get("near_ties", 0)
+    for ones, what in (
+        (partings[:costly], "with ANOTHER TEXT where the target was not in doubt"),
+        (partings[costly:], "at a near tie"),
+    ):
+        if ones:
+            widest = max(each["regret"] or 0 for each in ones)
+            said += f"; {len(ones)} {what}, the widest by {widest:.2g} nats"
+    return said
 
 
 def entered(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dflash_deploy.measure.judged import Compared, Judgement, judge
+from dflash_deploy.measure.lossless import BETWEEN_SUMS, NEAR_TIE, Divergence
 from dflash_deploy.speculative.decoder import SpeculativeDecoder
 from dflash_deploy.speculative.load import load_draft
-from dflash_deploy.speculative.types import Sampling, Step
+from dflash_deploy.speculative.types import Sampling
 from dflash_deploy.train import files
 from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.draft import loaded
 from dflash_deploy.train.frozen import Frozen
 from dflash_deploy.train.loop import Stopped
+from dflash_deploy.train.parting import parting
 from dflash_deploy.train.recipe import Recipe
 from dflash_deploy.train.walk import Walk, walked
 
@@ -39,6 +42,10 @@ class Acceptance(msgspec.Struct, frozen=True):
     """Prompts that were decoded with and without the draft."""
     equal: int
     """How many of those answers are the same token for token."""
+    near_ties: int = 0
+    """How many part where the target's two tokens were within rounding of each other."""
+    partings: list[Divergence] = []
+    """Of all that are not the same, a token by its id; those that are no near ties come first."""
 
 
 def measure(
@@ -67,30 +74,35 @@ def measure(
         told(len(walks), len(held_out))
         if stop():
             raise Stopped
-    checked = held_out[:CHECKED]
-    equal = same_text(SpeculativeDecoder(model, load_draft(draft)), checked, ends)
-    found = summed(walks, kinds, recipe.block_size, len(checked), equal)
+    beside = judged(
+        SpeculativeDecoder(model, load_draft(draft)), held_out[:CHECKED], ends,
+        BETWEEN_SUMS.get(str(model.dtype).removeprefix("torch."), NEAR_TIE),
+    )  # fmt: skip
+    found = summed(walks, kinds, recipe.block_size, beside)
     files.write_whole(file, msgspec.json.encode(found) + b"\n")
     return found
 
 
-def same_text(decoder: SpeculativeDecoder, answers: Sequence[Answer], ends: frozenset[int]) -> int:
-    """How many of the prompts get the same tokens with the draft as without it."""
-    equal = 0
+def judged(
+    decoder: SpeculativeDecoder, answers: Sequence[Answer], ends: frozenset[int], most: float
+) -> Judgement:
+    """The prompts' answers with the draft and without it. `most`: nats that are a near tie."""
+    seen = []
     for answer in answers:
         prompt = answer.input_ids[: answer.loss_mask.index(1)]
-        sampling = Sampling(CHECKED_TOKENS, stop_token_ids=ends)
-        steps = decoder.generate(prompt, sampling)
-        plain = decoder.generate(prompt, sampling, speculate=False)
-        equal += _tokens(steps) == _tokens(plain)
-    return equal
+        room = min(CHECKED_TOKENS, decoder.max_context - len(prompt))
+        sampling = Sampling(room, stop_token_ids=ends)
+        found = parting(decoder, prompt, sampling, decoder.generate(prompt, sampling))
+        seen.append(Compared(str(answer.id), found, plain_loops=False, dflash_loops=False))
+    return judge(seen, max_regret=most)
 
 
 def summed(
-    walks: Sequence[Walk], kinds: dict[int, str], block: int, checked: int, equal: int
+    walks: Sequence[Walk], kinds: dict[int, str], block: int, beside: Judgement
 ) -> Acceptance:
     cycles = [accepted for walk in walks for accepted in walk.accepted]
     names = sorted({kinds.get(walk.id, "") for walk in walks} - {""})
+    apart = (*beside.costly, *beside.untold, *beside.near_ties)
     return Acceptance(
         acceptance_length=_length(walks),
         by_position=[
@@ -100,14 +112,12 @@ def summed(
         by_kind={
             name: _length([walk for walk in walks if kinds.get(walk.id) == name]) for name in names
         },
-        prompts=len(walks), tokens=sum(walk.tokens for walk in walks), checked=checked, equal=equal,
+        prompts=len(walks), tokens=sum(walk.tokens for walk in walks),
+        checked=beside.prompts, equal=beside.exact, near_ties=len(beside.near_ties),
+        partings=[one.divergence for one in apart if one.divergence],
     )  # fmt: skip
 
 
 def _length(walks: Sequence[Walk]) -> float:
     count = sum(len(walk.accepted) for walk in walks)
     return round(sum(walk.tokens for walk in walks) / max(1, count), 3)
-
-
-def _tokens(steps: Iterable[Step]) -> list[int]:
-    return [token for step in steps for token in step.tokens]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from dflash_deploy.errors import DownloadError, Unsupported, UsageError
+from dflash_deploy.measure.judged import Compared, judge
 from dflash_deploy.speculative import SpeculativeDecoder, load_draft
 from dflash_deploy.speculative.load import load_model
 from dflash_deploy.speculative.types import Sampling
@@ -154,7 +155,8 @@ def test_own_prompts_are_of_each_kind_and_all_different():
 
 def test_acceptance_by_position_and_kind():
     walks = [Walk(7, (2, 0)), Walk(8, (1, 3))]
-    found = acceptance.summed(walks, {7: "math", 8: "chat"}, 4, checked=2, equal=2)
+    same = [Compared(str(walk.id), None, False, False) for walk in walks]
+    found = acceptance.summed(walks, {7: "math", 8: "chat"}, 4, judge(same))
     assert found == Acceptance(
         2.5, [0.75, 0.5, 0.25], {"chat": 3.0, "math": 2.0}, prompts=2, tokens=10, checked=2, equal=2
     )
