@@ -97,6 +97,8 @@ class Progress:
 
     def show(self, event: Event) -> None:
         if event.stage is None:
+            if event.said:
+                _output.note(event.said)
             return
         if event.stage == "load":
             _output.phase(f"loading {event.said}")

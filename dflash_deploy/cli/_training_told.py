@@ -74,7 +74,7 @@ def told(
         _output.text(f"draft       {draft}")
         _output.paragraph(
             f"{acceptance['acceptance_length']:.2f} tokens a step over {acceptance['prompts']}"
-            f" held-out prompts; by position {places}", label="acceptance  ",
+            f" of {plan.held_out} held-out prompts; by position {places}", label="acceptance  ",
         )  # fmt: skip
         if kinds := acceptance["by_kind"]:
             said = ", ".join(f"{name} {each:.2f}" for name, each in kinds.items())

@@ -12,7 +12,7 @@ Stage = Literal["load", "prompts", "answers", "train", "acceptance"]
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`stage` with how far it is, or the error that ended it all."""
+    """`stage` with how far it is, the error that ended it all, or else what is to be known."""
 
     stage: Stage | None = None
     done: int = 0

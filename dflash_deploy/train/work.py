@@ -100,6 +100,11 @@ class Work:
                 f" {plan.length} tokens",
                 hint="--max-length, and another --output",
             )
+        if len(found) < len(said):
+            self._say(Event(said=(
+                f"{len(said) - len(found)} of {len(said)} prompts are left out: their answers have"
+                f" fewer than two tokens, prompt and answer at most {plan.length} (--max-length)"
+            )))  # fmt: skip
         return found
 
     def _answered(self, plan: Recipe, chat: Chat) -> answers.Answered:

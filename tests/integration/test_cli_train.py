@@ -11,7 +11,7 @@ import torch
 from tests.unit.train import small
 
 SIZES = (
-    "--num-prompts", "8", "--held-out", "2", "--max-tokens", "16", "--max-length", "120",
+    "--num-prompts", "8", "--held-out", "2", "--max-tokens", "16", "--max-length", "480",
     "--layers", "1", "--block-size", "4", "--batch-size", "2", "--anchors", "4",
 )  # fmt: skip
 
@@ -22,10 +22,7 @@ def target(tmp_path_factory):
 
 
 def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare, target, tmp_path):
-    asked = tmp_path / "asked.jsonl"  # short questions, not those that a grammar of the day draws
-    asked.write_text("".join(f'{{"prompt": "What is {n}?"}}\n' for n in range(1, 41)))
-    argv = ("train", str(target), *SIZES, "--steps", "12", "--output", str(tmp_path / "run"),
-            "--prompts", str(asked))  # fmt: skip
+    argv = ("train", str(target), *SIZES, "--steps", "12", "--output", str(tmp_path / "run"))
     bare.env["OMP_NUM_THREADS"] = "1"  # a second thread only waits for the first
     process = bare.start(*argv)
     for line in process.stderr:
@@ -39,7 +36,11 @@ def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare,
     assert "going on with the run" in ended.err
     assert "engines look for that on the hub, or below" in ended.err
     said = json.loads(ended.out)
-    assert said["acceptance"]["equal"] == said["acceptance"]["prompts"] == 2
+    held_out = (tmp_path / "run" / "held-out.jsonl").read_text().splitlines()
+    answered = [line for line in held_out if json.loads(line)["input_ids"]]
+    found = said["acceptance"]
+    assert found["checked"] == found["prompts"] == len(answered)
+    assert found["equal"] + found["near_ties"] == found["checked"]
     assert said["recipe"]["seed"] == 0
     assert (tmp_path / "run" / "answers.jsonl").read_bytes() == answers
     curve = (tmp_path / "run" / "curve.jsonl").read_text().splitlines()

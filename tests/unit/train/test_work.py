@@ -68,6 +68,18 @@ def test_from_prompts_to_a_draft_that_serves(tmp_path, target):
     assert tiny.tokens(steps) == tiny.generated(model, row, 20)
 
 
+def test_prompts_that_leave_no_room_for_an_answer_are_counted(tmp_path, target):
+    plan = begun(tmp_path / "run", target, prompts=4, held_out=1, steps=1)
+    asked = tmp_path / "run" / "asked.jsonl"
+    asked.write_text('{"prompt": "Hi"}\n' * 3 + f'{{"prompt": "{"long " * 40}"}}\n')
+    seen = []
+    work(tmp_path / "run", say=seen.append)
+    said = [event.said for event in seen if event.stage is None]
+    assert len(said) == 1
+    assert said[0].startswith("1 of 3 prompts are left out")
+    assert str(plan.length) in said[0]
+
+
 def test_interrupted_in_each_stage_it_comes_to_the_same_draft(tmp_path, target):
     begun(tmp_path / "whole", target)
     work(tmp_path / "whole")
