@@ -14,7 +14,9 @@ from dflash_deploy.cli._planning import Wanted
 from dflash_deploy.errors import DFlashError, UnknownModel
 from dflash_deploy.measure.client import Delta, request_body, stream_chat
 from dflash_deploy.measure.connection import served_models
+from dflash_deploy.measure.lossless import NEAR_TIE, Answer, Token, first_divergence
 from dflash_deploy.measure.metrics import SpeculationCounters, read_counters
+from dflash_deploy.measure.questions import MOST_TOLD
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.registry import load
 
@@ -40,6 +42,8 @@ class Turn:
     seconds: float
     """From the first piece of the answer to the last: decoding, without the prompt."""
     acceptance_length: float | None
+    told: tuple[Token, ...] = ()
+    """What of it has log-probabilities."""
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -130,12 +134,13 @@ def answer(
         template_kwargs=kwargs, reasoning_effort=style.reasoning_effort, extra=extra,
     )  # fmt: skip
     first = last = 0.0
-    text, final = "", Delta()
+    text, final, told = "", Delta(), list[Token]()
     for delta in stream_chat(endpoint, body):
         if delta.content or delta.reasoning:
             last = time.monotonic()
             first = first or last
         text += delta.content
+        told += delta.tokens
         if shown:
             _output.thought(delta.reasoning)
             _output.fragment(delta.content)
@@ -145,7 +150,7 @@ def answer(
         _output.text()
     tokens = final.usage.completion_tokens if final.usage else 0
     length = acceptance_length(final) or counted_length(before, counters(endpoint))
-    return Turn(text, tokens, last - first, length)
+    return Turn(text, tokens, last - first, length, tuple(told))
 
 
 def replace_delta(known: Delta, new: Delta) -> Delta:
@@ -203,10 +208,30 @@ def compare(
     if not with_ or not without:
         _output.note("too short an answer to compare")
         return
-    same = "the same text" if plain.text == turn.text else "ANOTHER TEXT"
     if style.temperature > 0:
         same = "sampled, so the texts may differ"
+    elif plain.text == turn.text:
+        same = "the same text"
+    else:
+        # log-probabilities take time, and are no part of what was timed
+        again = answer(
+            endpoint, messages, style, thinking_key, shown=False,
+            extra={"speculative": False, "logprobs": True, "top_logprobs": MOST_TOLD},
+        )  # fmt: skip
+        same = apart(again, turn)
     _output.note(
         f"DFlash {with_:.1f} tokens/s, plain decoding {without:.1f}: {with_ / without:.2f} times as"
         f" fast, {same}"
+    )
+
+
+def apart(plain: Turn, turn: Turn) -> str:
+    """What the first difference of two texts cost."""
+    found = first_divergence(Answer(plain.text, plain.told), Answer(turn.text))
+    if found is None or found.regret is None:
+        return "ANOTHER TEXT, and nobody can tell what it cost"
+    cost = f"{'at least ' if found.at_least else ''}{found.regret:.2g} nats"
+    near = found.within(NEAR_TIE)
+    return (
+        f"another text from a near tie on, of {cost}" if near else f"ANOTHER TEXT: it cost {cost}"
     )

@@ -10,6 +10,8 @@ import msgspec
 
 from dflash_deploy.errors import LaunchError
 from dflash_deploy.measure.connection import connect, message_of, refusal, unreachable
+from dflash_deploy.measure.lossless import Token
+from dflash_deploy.measure.told import tokens_of
 from dflash_deploy.plan import Endpoint
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class Delta(msgspec.Struct, frozen=True):
     usage: Usage | None = None
     metrics: dict[str, Any] | None = None
     """The engine's own report on this request: vLLM's `metrics`, SGLang's `sglext`."""
+    tokens: tuple[Token, ...] = ()
+    """With their log-probabilities, where these are asked for."""
 
 
 def request_body(
@@ -107,6 +111,7 @@ def parse_event(data: str) -> Delta:
         finish_reason=choice.get("finish_reason"),
         usage=Usage(usage["prompt_tokens"], usage["completion_tokens"]) if usage else None,
         metrics=event.get("metrics") or event.get("sglext"),
+        tokens=tokens_of(choice),
     )
 
 

@@ -36,8 +36,12 @@ def answer_of(response: Mapping[str, Any]) -> Answer:
     message = choice["message"]
     # a model that thinks says so in a field of its own, and what it thinks has to be the same too
     thought = message.get("reasoning_content") or message.get("reasoning") or ""
-    content = (choice.get("logprobs") or {}).get("content") or ()
-    return Answer(thought + (message.get("content") or ""), tuple(map(_token, content)))
+    return Answer(thought + (message.get("content") or ""), tokens_of(choice))
+
+
+def tokens_of(choice: Mapping[str, Any]) -> tuple[Token, ...]:
+    """Of a whole answer, or of a piece of one that is streamed."""
+    return tuple(map(_token, (choice.get("logprobs") or {}).get("content") or ()))
 
 
 def _token(entry: Mapping[str, Any]) -> Token:
