@@ -70,7 +70,8 @@ function apart(one, other, temperature) {
   if (temperature > 0) return `Another text, as answers at temperature ${temperature} are.`;
   let at = 0;
   while (at < one.length && one[at] === other[at]) at += 1;
-  return `ANOTHER TEXT: at temperature 0 it should be the same, and differs after ${at} characters.`;
+  const why = "Two tokens were as likely, or it is a fault: dflash verify tells which.";
+  return `ANOTHER TEXT after ${at} characters. ${why}`;
 }
 
 function figure(value) {
