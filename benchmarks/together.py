@@ -2,9 +2,11 @@
 
     GOMP_SPINCOUNT=10000 THP_MEM_ALLOC_ENABLE=1 python benchmarks/together.py TARGET_DIR DRAFT_DIR
 
-Greedy, with the draft and plainly, 1, 2, 4 and 8 requests. The two ways take turns, `--repeats`
-times, so that a busy machine slows both alike; a ratio is the median over the repeats. "equal"
-counts requests whose text is what they get alone.
+Greedy, with the draft and plainly, 1, 2, 4 and 8 requests. The draft is left out where it does not
+pay, as on a server; `--always` measures it without that. The ways take turns, `--repeats` times, so
+that a busy machine slows all alike; a ratio is the median over the repeats. `cpu_over_plain` is of
+the process's CPU time, which other programs change less. "equal" counts requests whose text is what
+they get alone.
 """
 
 import argparse
@@ -39,8 +41,8 @@ def together(decoder, sequences):
 
 
 def finish(way, decoder, prompts, sampling, speculate):
-    """All answers, and tokens per second over all."""
-    start = time.perf_counter()
+    """All answers, and tokens over all: per second, and per second of the process's CPU time."""
+    start, used = time.perf_counter(), time.process_time()
     sequences = [decoder.generate(ids, sampling, speculate=speculate) for ids in prompts]
     answers = [[] for _ in sequences]
     live = list(range(len(sequences)))
@@ -52,7 +54,13 @@ def finish(way, decoder, prompts, sampling, speculate):
                 live.remove(index)
             else:
                 answers[index] += step.tokens
-    return answers, sum(map(len, answers)) / (time.perf_counter() - start)
+    tokens = sum(map(len, answers))
+    return answers, tokens / (time.perf_counter() - start), tokens / (time.process_time() - used)
+
+
+def over(ones, others):
+    """The median of the ratios."""
+    return round(statistics.median(a / b for a, b in zip(ones, others, strict=True)), 2)
 
 
 def measure(decoder, prompts, sampling, options):
@@ -62,22 +70,26 @@ def measure(decoder, prompts, sampling, options):
     }
     for count in options.requests:
         rates = {(way, s): [] for s in (True, False) for way in (turn_by_turn, together)}
+        cpu = {speculate: [] for speculate in (True, False)}
         equal = {True: 0, False: 0}
         for _ in range(options.repeats):
             for (way, speculate), seen in rates.items():
-                answers, rate = finish(way, decoder, prompts[:count], sampling, speculate)
+                answers, rate, per_cpu = finish(way, decoder, prompts[:count], sampling, speculate)
                 seen.append(rate)
                 if way is together:
+                    cpu[speculate].append(per_cpu)
                     equal[speculate] += sum(
                         a == b for a, b in zip(answers, alone[speculate], strict=False)
                     )
         for speculate, name in ((True, "dflash"), (False, "plain")):
-            pairs = zip(rates[together, speculate], rates[turn_by_turn, speculate], strict=True)
+            seen = rates[together, speculate]
             yield {
                 "requests": count,
                 "decoding": name,
-                "tokens_per_s": round(statistics.median(rates[together, speculate]), 1),
-                "over_turn_by_turn": round(statistics.median(a / b for a, b in pairs), 2),
+                "tokens_per_s": round(statistics.median(seen), 1),
+                "over_turn_by_turn": over(seen, rates[turn_by_turn, speculate]),
+                "over_plain": over(seen, rates[together, False]),
+                "cpu_over_plain": over(cpu[speculate], cpu[False]),
                 "equal": f"{equal[speculate]}/{count * options.repeats}",
             }
 
@@ -91,6 +103,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--requests", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--always", action="store_true", help="draft also where it does not pay")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     tokenizer = AutoTokenizer.from_pretrained(options.target)
@@ -101,7 +114,9 @@ def main():
         for text in QUESTIONS
     ]
     decoder = SpeculativeDecoder(
-        load_target(options.target, dtype=options.dtype), load_draft(options.draft)
+        load_target(options.target, dtype=options.dtype),
+        load_draft(options.draft),
+        adaptive=not options.always,
     )
     sampling = Sampling(options.tokens, stop_token_ids=frozenset({tokenizer.eos_token_id}))
     for row in measure(decoder, prompts, sampling, options):
