@@ -20,7 +20,7 @@ from dflash_deploy.hardware import Hardware
 from dflash_deploy.launch.endings import died
 from dflash_deploy.launch.process import EngineProcess, start
 from dflash_deploy.launch.signs import Signs
-from dflash_deploy.measure.arms import dflash_arm, other_arm, plain_arm
+from dflash_deploy.measure.arms import dflash_arm, other_arm, plain_arm, plainly
 from dflash_deploy.measure.bench import Side
 from dflash_deploy.measure.connection import served_models
 from dflash_deploy.measure.proof import endpoint_of
@@ -158,8 +158,7 @@ def _engines(plans: list[Plan], dflash: list[tuple[Arm, Plan]]) -> list[Start]:
 def _embedded(dflash: list[tuple[Arm, Plan]]) -> list[Start]:
     """The embedded server decodes plainly on request: one start, and arms that take turns."""
     (first, plan), *rest = dflash
-    plain = Arm(name="plain", method="plain", argv=plan.argv, env=plan.env)
-    together: Start = ((plain, first), plan, {"plain": PLAINLY})
+    together: Start = ((plainly(first), first), plan, {"plain": PLAINLY})
     return [together, *(((arm,), each, {}) for arm, each in rest)]
 
 

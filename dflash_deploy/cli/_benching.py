@@ -19,8 +19,9 @@ from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, Servers, Started, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
+from dflash_deploy.cli._going_on import keeping
 from dflash_deploy.cli.report import PAGES, check_page, show_comparison, write_page
-from dflash_deploy.errors import DFlashError, Interrupted, LaunchError, UsageError
+from dflash_deploy.errors import LaunchError, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.measure import compare as comparing
 from dflash_deploy.measure import results
@@ -31,9 +32,10 @@ from dflash_deploy.measure.gains import rate
 from dflash_deploy.measure.machine import this_machine
 from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.pays import verdict
+from dflash_deploy.measure.placeless import placeless
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Report, document
-from dflash_deploy.measure.resuming import going_on, resumed
+from dflash_deploy.measure.resuming import resumed
 from dflash_deploy.measure.team import Team, ranks, team
 from dflash_deploy.plan import without_password
 from dflash_deploy.registry import Registry, load
@@ -90,23 +92,15 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
     if taken_up and asked.resume:
         report = resumed(taken_up, report, asked.resume)
     run = Runner(report, found, planned, path if members.rank == 0 else None, members)
-    try:
-        report = run.all()
-    except KeyboardInterrupt:
-        if not run.measured:
-            raise Interrupted("interrupted before a run was complete") from None
+
+    def told_so_far() -> None:
         if not asked.json:  # the error is the one document then
             _told(run.report, registry, asked)
-        raise Interrupted(
-            f"interrupted: {kept(run.measured, path)}", hint=to_resume(path)
-        ) from None
-    except DFlashError:
-        if run.measured:
-            _output.note(f"{kept(run.measured, path)}; {to_resume(path)} goes on")
-        raise
-    report = msgspec.structs.replace(report, complete=True)
-    report = msgspec.structs.replace(report, verdict=_verdict(report, registry))
-    run.keep(report)
+
+    with keeping(lambda: run.measured, path, told_so_far):
+        report = msgspec.structs.replace(run.all(), complete=True)
+        report = msgspec.structs.replace(report, verdict=_verdict(report, registry))
+        run.keep(report)
     _told(report, registry, asked)
     _output.note(f"the whole report: {path}")
     if members.rank == 0:
@@ -213,7 +207,7 @@ def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Re
         engine=found.engine,
         version=found.version,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        command=without_password(shlex.join(["dflash", *sys.argv[1:]])),
+        command=_command(),
         machine=this_machine(_seen(registry, found), versions),
         seed=asked.seed,
         temperature=asked.temperature,
@@ -223,6 +217,11 @@ def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Re
         ranks=planned.ranks,
         complete=False,
     )
+
+
+def _command() -> str:
+    words = placeless(["dflash", *sys.argv[1:]], Path.cwd())
+    return without_password(shlex.join(words))
 
 
 def _seen(registry: Registry, found: Field) -> Hardware:
@@ -248,11 +247,3 @@ def _told(report: Report, registry: Registry, asked: Asked) -> None:
     _bench_table.show(report, published_for(registry.find(report.model), report.draft))
     for line in report.verdict or _verdict(report, registry):
         _output.paragraph(line, style="bold" if line.startswith("SYNTHETIC") else "")
-
-
-def kept(runs: int, path: Path) -> str:
-    return f"{runs} run{'s are' if runs > 1 else ' is'} in {path}"
-
-
-def to_resume(path: Path) -> str:
-    return without_password(going_on(["dflash", *sys.argv[1:]], path))

@@ -14,6 +14,7 @@ from dflash_deploy.errors import DFlashError, RegistryError
 from dflash_deploy.measure.bench import Course
 from dflash_deploy.measure.gains import rate
 from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.tables import label
 from dflash_deploy.measure.tune_cost import Cost
 from dflash_deploy.measure.tuned_recipe import alone, figures, overlay, passed_over, what
 from dflash_deploy.measure.tuning import Choice, measured_of
@@ -79,7 +80,7 @@ def told_cost(
     low, high = (max(1, round(seconds / 60)) for seconds in found.seconds)
     _output.paragraph(
         f"{plan.model} on {plan.engine} {plan.version}: plain decoding, blocks of {sizes}{last},"
-        f" each at {', '.join(map(str, steps.loads))}"
+        f" each at {', '.join(map(label, steps.loads))} in flight"
     )
     _output.paragraph(
         f"{_span(found.fewest, found.starts)} start{'s' if found.starts > 1 else ''} of the engine,"
@@ -105,7 +106,7 @@ def _table(report: Report) -> None:
         gains = [
             f"{points[load].mean:.2f}x" if load in points else "" for points in gained.values()
         ]
-        rows.append((f"c={load}", "/".join(f"{speed:.1f}" for speed in speeds), *gains))
+        rows.append((str(load), "/".join(f"{speed:.1f}" for speed in speeds), *gains))
     titles = ["SCHEDULE" if arm.schedule else f"BLOCK {arm.block_size}" for arm in arms]
     columns = [Column("LOAD"), Column("PLAIN tok/s", right=True),
                *(Column(title, right=True) for title in titles)]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +15,12 @@ from dflash_deploy.choose import intended_draft
 from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_servers import Field, Started, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
-from dflash_deploy.cli._benching import begun, kept, to_resume
+from dflash_deploy.cli._benching import begun
+from dflash_deploy.cli._going_on import keeping
 from dflash_deploy.cli._planning import planned, request_for
 from dflash_deploy.cli._tune_race import Race, with_last_arm
 from dflash_deploy.cli._tune_told import base_recipe, told, told_cost
-from dflash_deploy.errors import DFlashError, Interrupted, UsageError
+from dflash_deploy.errors import DFlashError, UsageError
 from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation, dflash_arm
 from dflash_deploy.measure.bench import Course, check_enough
@@ -79,8 +79,9 @@ def tune(wanted: Tuning) -> None:
     if taken_up and asked.resume:
         report = resumed(taken_up, report, asked.resume)
     race = Race(report, steps, path)
-    choice = _raced(race, lambda: _choice(registry, wanted, asked, found, race), path)
-    race.keep(msgspec.structs.replace(race.report, complete=True))
+    with keeping(lambda: race.runs, path):
+        choice = _choice(registry, wanted, asked, found, race)
+        race.keep(msgspec.structs.replace(race.report, complete=True))
     told(registry, wanted.show, wanted.asked, _plan(registry, asked, found), race, choice)
 
 
@@ -91,20 +92,6 @@ def _of_what_is_there(asked: Asked) -> Asked:
         return asked
     _output.note(f"{folder} is no registry yet: the recipe is the first in it")
     return replace(asked, wanted=replace(asked.wanted, registry=None))
-
-
-def _raced(race: Race, run: Callable[[], Choice | None], path: Path) -> Choice | None:
-    """Whatever ends it, what was measured is in the file, and said to be."""
-    try:
-        return run()
-    except KeyboardInterrupt:
-        if not race.runs:
-            raise Interrupted("interrupted before a run was complete") from None
-        raise Interrupted(f"interrupted: {kept(race.runs, path)}", hint=to_resume(path)) from None
-    except DFlashError:
-        if race.runs:
-            _output.note(f"{kept(race.runs, path)}; {to_resume(path)} goes on")
-        raise
 
 
 def _choice(

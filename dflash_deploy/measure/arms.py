@@ -17,6 +17,7 @@ from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.flag_faults import fault
 from dflash_deploy.flag_tables import Given, first_with, flag_table, parse
 from dflash_deploy.json_options import SPECULATION, together
+from dflash_deploy.measure.placeless import placeless
 from dflash_deploy.measure.report import Arm, Method
 from dflash_deploy.measure.synthetic import length_of
 from dflash_deploy.plan import Plan
@@ -82,6 +83,11 @@ def _length_made_up(rates: tuple[float, ...], told: Mapping[str, Any]) -> float 
 def plain_arm(plan: Plan) -> tuple[Arm, Plan]:
     bare = _with_argv(plan, without_speculation(plan))
     return _arm("plain", "plain", bare), bare
+
+
+def plainly(arm: Arm) -> Arm:
+    """Plain decoding by the same server, that leaves its draft alone where it is asked to."""
+    return Arm(name="plain", method="plain", argv=arm.argv, env=arm.env)
 
 
 def other_arm(plan: Plan, other: Other) -> tuple[Arm, Plan]:
@@ -184,7 +190,11 @@ def _with_argv(plan: Plan, argv: Iterable[str]) -> Plan:
     return msgspec.structs.replace(plan, argv=tuple(argv))
 
 
+def _env(plan: Plan) -> dict[str, str]:
+    return dict(zip(plan.env, placeless(tuple(plan.env.values())), strict=True))
+
+
 def _arm(name: str, method: Method, plan: Plan, **known: object) -> Arm:
     return msgspec.structs.replace(
-        Arm(name=name, method=method, argv=plan.argv, env=plan.env), **known
+        Arm(name=name, method=method, argv=placeless(plan.argv), env=_env(plan)), **known
     )

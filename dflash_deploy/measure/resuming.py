@@ -39,7 +39,8 @@ def _instead(old: Report, new: Report, path: Path) -> str:
 def going_on(command: Sequence[str], path: Path) -> str:
     """The same command, going on with what is there; what follows `--` stays last."""
     own, engines = _parted(command)
-    return shlex.join([*_without(own, "--resume"), "--resume", str(path), *engines])
+    own = _without(own, "--resume", "--output", "-o")  # which it is written to unasked
+    return shlex.join([*own, "--resume", str(path), *engines])
 
 
 def anew(command: Sequence[str], requests: int | None = None) -> str:

@@ -171,6 +171,28 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_goes_on(dflash, port, tmp_path
     assert again["cells"][0]["runs"][0] == found["cells"][0]["runs"][0]
 
 
+def test_a_report_names_no_folder_of_the_machine(bench, tmp_path):
+    (tmp_path / "own.jsonl").write_text('{"prompt": "What is one and one?"}\n')
+    ended = bench("--workload", str(tmp_path / "own.jsonl"), "--repeats", "1",
+                  "--concurrency", "2")  # fmt: skip
+    assert ended.code == 0, ended.err
+    assert "own.jsonl" in report(tmp_path)["command"]
+    assert "tmp" not in (tmp_path / "bench.json").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_the_way_to_go_on(dflash, port, tmp_path, number):
+    pids = tmp_path / "pids"
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.02", "FAKE_ENGINE_PIDS": str(pids)}
+    process = dflash.start(*words(port, tmp_path), env=env)
+    wait_for("1/8", process)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert f"--resume {tmp_path / 'bench.json'} goes on" in err
+    assert gone([int(line) for line in pids.read_text().split()])
+
+
 def test_resume_refuses_another_seed(bench, tmp_path):
     assert bench("--concurrency", "2", "--repeats", "1").code == 0
     ended = bench("--resume", str(tmp_path / "bench.json"), "--seed", "9")
@@ -193,6 +215,7 @@ def test_interrupted_before_its_first_run_it_leaves_nothing(dflash, port, tmp_pa
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "before a run was complete" in err
+    assert f"hint: dflash {' '.join(words(port, tmp_path))}" in err
     assert not list(tmp_path.glob("*.json"))
 
 

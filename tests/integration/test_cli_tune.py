@@ -66,6 +66,7 @@ def test_a_schedule_is_found_confirmed_written_and_planned(tune, card, tmp_path)
     lines = ended.out.splitlines()
     assert lines[0].split("  ")[0] == "LOAD"
     assert lines[0].split()[-5:] == ["BLOCK", "8", "BLOCK", "2", "SCHEDULE"]
+    assert lines[1].split()[0] == "1"  # as `dflash bench` writes it
     assert "7 up to 2 requests, 1 up to 4" in ended.out
     assert max(map(len, lines[:3])) <= 80
     (file,) = written(tmp_path)

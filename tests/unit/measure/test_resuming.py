@@ -64,7 +64,7 @@ def instead(old, new, tmp_path):
 def test_with_other_options_the_next_command_has_those_it_was_begun_with(tmp_path):
     old = change(REPORT, command="dflash bench m --seed 0 --output b.json -- --swap 1")
     new = change(REPORT, seed=1, command="dflash bench m --seed 1 --resume b.json")
-    again = "dflash bench m --seed 0 --output b.json --resume b.json -- --swap 1"
+    again = "dflash bench m --seed 0 --resume b.json -- --swap 1"
     assert instead(old, new, tmp_path) == again
 
 
