@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli._bench_setup import Asked, heaviest, others, whole_numbers
 from dflash_deploy.cli._planning import planned
 from dflash_deploy.cli._running import ended_meanwhile, prepared, ready
+from dflash_deploy.errors import UnknownModel, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.launch.endings import died
 from dflash_deploy.launch.process import EngineProcess, start
@@ -172,8 +175,8 @@ def _rates(
     return made_up(asked.synthetic, blocks, entry.model, entry.draft(plans[0].draft.id))
 
 
-def there(asked: Asked, url: str, cards: Hardware) -> Field:
-    """The servers at --url and --baseline-url, side by side."""
+def there(registry: Registry, asked: Asked, url: str, cards: Hardware) -> Field:
+    """The servers at --url and --baseline-url, side by side. Raises UsageError, LaunchError."""
     blocks = whole_numbers("--block-sizes", asked.block_sizes)
     block = blocks[0] if blocks else None
     endpoint, version = endpoint_at(url, asked)
@@ -182,9 +185,10 @@ def there(asked: Asked, url: str, cards: Hardware) -> Field:
         url=without_password(url),
     )  # fmt: skip
     sides = [_side(dflash, endpoint)]
-    if asked.baseline_url:
+    if asked.baseline_url is not None:
         plain = Arm(name="plain", method="plain", url=without_password(asked.baseline_url))
         sides.insert(0, _side(plain, endpoint_at(asked.baseline_url, asked)[0]))
+    check_names(registry, asked.wanted.model, sides)
     return Field((There(tuple(sides)),), endpoint.engine, None, version, cards)
 
 
@@ -195,12 +199,41 @@ def _side(arm: Arm, endpoint: Endpoint) -> Side:
     return Side(arm, endpoint, check=check)
 
 
+def check_names(registry: Registry, model: str, sides: Sequence[Side]) -> None:
+    """Figures of another model would stand under the name of this one. Raises UsageError."""
+    wanted = registry.find(model).id
+    said = {side.endpoint.address: served_models(side.endpoint) for side in sides}
+    for address, names in said.items():
+        found = {_known(registry, name) for name in names}
+        if wanted in found:
+            continue
+        if found != {None}:
+            words = [names[0] if word == model else word for word in sys.argv[1:]]
+            raise UsageError(
+                f"{address} serves {names[0]}, and not {wanted}",
+                hint=without_password(shlex.join(["dflash", *words])),
+            )
+        if any(names[0] not in others for others in said.values()):
+            raise UsageError(
+                f"the servers serve different models: {', '.join(n[0] for n in said.values())}",
+                hint=f"curl {address}/v1/models",
+            )
+        _output.warning(f"{address} serves {names[0]}, which is taken for {wanted}")
+
+
+def _known(registry: Registry, name: str) -> str | None:
+    try:
+        return registry.find(name).id
+    except UnknownModel:
+        return None
+
+
 def endpoint_at(url: str, asked: Asked) -> tuple[Endpoint, str | None]:
     """What answers there: its engine and release, as it says itself. Raises LaunchError."""
     from dflash_deploy.cli._options import api_key_env
-    from dflash_deploy.measure.connection import identity
+    from dflash_deploy.measure.connection import base_of, identity
 
-    base = url.rstrip("/").removesuffix("/v1")
+    base = base_of(url)
     unnamed = Endpoint(base, "", "vllm", None, api_key_env())
     model = served_models(unnamed)[0]
     said, version = identity(unnamed)

@@ -9,7 +9,6 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -27,7 +26,7 @@ from dflash_deploy.measure import compare as comparing
 from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation
 from dflash_deploy.measure.bench import Course, check_enough, measure
-from dflash_deploy.measure.connection import LOCAL
+from dflash_deploy.measure.connection import base_of, is_local
 from dflash_deploy.measure.gains import rate
 from dflash_deploy.measure.machine import this_machine
 from dflash_deploy.measure.open_files import make_room
@@ -116,7 +115,7 @@ def _check_answered(report: Report, asked: Asked) -> None:
     started = f"dflash serve {shlex.quote(asked.wanted.model)} --engine {report.engine}"
     error = LaunchError(
         "in no cell were enough requests answered to count its speed",
-        hint=f"curl {without_password(asked.url)}/v1/models" if asked.url else started,
+        hint=f"curl {without_password(base_of(asked.url))}/v1/models" if asked.url else started,
         detail=why,
     )
     _output.error(error, as_json=False)  # the report was told before it
@@ -132,16 +131,16 @@ def _retold(report: Report, registry: Registry, asked: Asked, earlier: Report | 
 
 
 def takes_part(registry: Registry, asked: Asked, planned: Course) -> Field:
-    if asked.url:
+    if asked.url is not None:
         if asked.arms or asked.synthetic:
             raise UsageError(
                 "a server at --url decodes as it was started: --arm and --synthetic-acceptance"
                 " are for those that this command starts",
                 hint="leave --url out",
             )
-        here = urlsplit(asked.url).hostname in LOCAL
-        return there(asked, asked.url, hardware.probe(registry.gpus) if here else Hardware())
-    if asked.baseline_url:
+        cards = hardware.probe(registry.gpus) if is_local(asked.url) else Hardware()
+        return there(registry, asked, asked.url, cards)
+    if asked.baseline_url is not None:
         raise UsageError(
             "--baseline-url needs --url, the server to compare with it",
             hint="--url http://HOST:PORT, where DFlash is on",

@@ -69,7 +69,9 @@ def with_server(
 
 def endpoint_at(url: str, served_name: str | None) -> Endpoint:
     """The server behind a URL, with or without `/v1`; its first model unless one is named."""
-    base = url.rstrip("/").removesuffix("/v1")
+    from dflash_deploy.measure.connection import base_of
+
+    base = base_of(url)
     unnamed = Endpoint(base, served_name or "", "vllm", None, api_key_env())
     return unnamed if served_name else replace_model(unnamed, served_models(unnamed)[0])
 
@@ -177,7 +179,8 @@ def counted_length(
     before: SpeculationCounters | None, after: SpeculationCounters | None
 ) -> float | None:
     """The acceptance length over this answer, if the server had no other in the meantime."""
-    return after.since(before).acceptance_length if before and after else None
+    counted = after.since(before) if before and after else None
+    return counted.acceptance_length if counted else None
 
 
 def in_words(turn: Turn) -> str:

@@ -20,6 +20,7 @@ from dflash_deploy.errors import DFlashError, GateFailed, Interrupted, UsageErro
 from dflash_deploy.launch import state
 from dflash_deploy.measure import paired
 from dflash_deploy.measure.bench import Course, Side
+from dflash_deploy.measure.connection import base_of
 from dflash_deploy.measure.kept import Kept, digest
 from dflash_deploy.measure.questions import questions
 from dflash_deploy.measure.record import expected_length, published_for
@@ -218,7 +219,7 @@ def _next(found: Verification, asked: Asked, reason: Reason) -> str:
         case "plain_drafts":
             return "--baseline-url with a server that was started without the draft"
         case "unseen" if asked.url:
-            return f"curl {without_password(asked.url).removesuffix('/v1')}/metrics"
+            return f"curl {without_password(base_of(asked.url))}/metrics"
         case "nothing_compared":
             return f"dflash verify {model} --workload mixed"
         case "untold" if asked.url:

@@ -62,6 +62,8 @@ def check(
     if before is None:
         return Acceptance(None, None, tokens, "the server publishes no speculation counters")
     counted = _counted_since(endpoint, before)
+    if counted is None:
+        return Acceptance(None, None, tokens, "its counters fell meanwhile: another server answers")
     return Acceptance(
         counted.acceptance_length,
         round(counted.drafts),
@@ -70,7 +72,7 @@ def check(
     )
 
 
-def _counted_since(endpoint: Endpoint, before: SpeculationCounters) -> SpeculationCounters:
+def _counted_since(endpoint: Endpoint, before: SpeculationCounters) -> SpeculationCounters | None:
     """Counters may lag behind the answers by a logging step: ask twice."""
     after = read_counters(endpoint) or before
     if after.drafts == before.drafts:
@@ -134,6 +136,6 @@ def _ask(
 def _answer(endpoint: Endpoint, client: httpx.Client, body: dict[str, Any]) -> dict[str, Any]:
     answer = client.post(PATH, json=body)
     if answer.status_code != 200:
-        raise refusal(endpoint, answer.status_code, answer.content)
+        raise refusal(endpoint, answer)
     document: dict[str, Any] = answer.json()
     return document

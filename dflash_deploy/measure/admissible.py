@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.measure.connection import LOCAL
-from dflash_deploy.measure.gains import acceptance, rate
+from dflash_deploy.measure.gains import acceptance, plain_that_drafts, rate
 from dflash_deploy.measure.report import Arm, Cell, Report
 from dflash_deploy.measure.resuming import anew
 from dflash_deploy.registry import Entry
@@ -46,6 +46,11 @@ def check(report: Report, entry: Entry, arms: Sequence[Arm]) -> None:
         raise UsageError(
             "the report is of a benchmark that was interrupted: half of one proves nothing",
             hint="dflash bench ... --resume goes on with it",
+        )
+    if plain_that_drafts(report):
+        raise UsageError(
+            "its plain server drafted as well: no gain in it is one over plain decoding",
+            hint="--baseline-url with a server that was started without the draft",
         )
     if not arms:
         raise UsageError("the report has no DFlash in it", hint="dflash bench -h")

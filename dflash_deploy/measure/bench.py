@@ -25,6 +25,15 @@ from dflash_deploy.plan import Endpoint
 FEWEST = 16
 """Requests of a run, unless a number was asked for; and at least two for each in flight."""
 WARM_TOKENS = 32
+TELLING = {
+    NO_USAGE: "the engine's own address: something in between drops `stream_options`",
+    LATE: "--request-timeout allows more",
+    "status 401": "export DFLASH_API_KEY=...",
+    "status 403": "export DFLASH_API_KEY=...",
+    "status 429": "--concurrency with fewer, or a server that nobody else asks",
+    "sends on to": "--url with the address that it sends on to",
+}
+"""What a reason that no request is answered points at."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +157,9 @@ def warm_up(side: Side, course: Course) -> None:
 def _mute(side: Side, why: str) -> LaunchError:
     """A server that answers none of its first requests, with what that points at."""
     address = side.endpoint.address
-    if NO_USAGE in why:
-        hint = "the engine's own address: something in between drops `stream_options`"
-    elif LATE in why:
-        hint = "--request-timeout allows more"
+    said = next((hint for sign, hint in TELLING.items() if sign in why), None)
+    if said:
+        hint = said
     elif side.arm.url:
         hint = f"curl {address}/v1/models"
     else:

@@ -75,7 +75,8 @@ def stream_chat(endpoint: Endpoint, body: Mapping[str, Any]) -> Iterator[Delta]:
             client.stream("POST", PATH, json=body) as answer,
         ):
             if answer.status_code != httpx.codes.OK:
-                raise refusal(endpoint, answer.status_code, answer.read())
+                answer.read()
+                raise refusal(endpoint, answer)
             yield from _deltas(answer)
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise unreachable(endpoint, error) from error
@@ -100,6 +101,8 @@ def parse_event(data: str) -> Delta:
         event = json.loads(data)
     except ValueError as error:
         raise _broken(f"not JSON: {data[:80]}") from error
+    if not isinstance(event, dict):
+        raise _broken(f"no part of an answer: {data[:80]}")
     if "error" in event:
         raise LaunchError(f"the server stopped answering: {message_of(data.encode())}")
     choice: dict[str, Any] = next(iter(event.get("choices") or ()), {})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from dflash_deploy.errors import DFlashError, LaunchError, UsageError
-from dflash_deploy.plan import Endpoint
+from dflash_deploy.errors import DFlashError, LaunchError, UsageError, unread
+from dflash_deploy.plan import Endpoint, without_password
 from dflash_deploy.schema import EngineName
 
 if TYPE_CHECKING:
@@ -49,9 +50,15 @@ def _an_address(endpoint: Endpoint) -> Iterator[None]:
         _check_address(endpoint.base_url)
         yield
     except (httpx.InvalidURL, ValueError) as error:
+        words = endpoint.address.lstrip("/")
+        known = words if words and ":/" not in words else "localhost:8000"
         raise UsageError(
-            f"`{endpoint.address}` is no address of a server: {error}",
-            hint="as in http://localhost:8000",
+            f"`{endpoint.address}` is no address of a server: {error}", hint=f"as in http://{known}"
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"the certificates for {endpoint.address} cannot be read: {unread(error)}",
+            hint="unset SSL_CERT_FILE SSL_CERT_DIR, or set them to what is there",
         ) from error
 
 
@@ -64,29 +71,59 @@ def _check_address(url: str) -> None:
         raise ValueError("it names no machine")
     if parts.port == 0:
         raise ValueError("port 0 is none to connect to")
+    if parts.query or parts.fragment:
+        raise ValueError("it goes on behind the path")
+
+
+def base_of(url: str) -> str:
+    """The server in a URL that may name a part of its API."""
+    return re.sub(r"/v1(/.*)?$", "", url.strip().rstrip("/"))
+
+
+def is_local(url: str) -> bool:
+    """Whether it is this machine; False also for what is no URL."""
+    try:
+        return urlsplit(url).hostname in LOCAL
+    except ValueError:
+        return False
 
 
 def _manners(endpoint: Endpoint) -> dict[str, Any]:
+    import httpx
+
     key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
+    local = is_local(endpoint.base_url)
     return {
         "base_url": endpoint.base_url,
         # what a proxy or server compresses comes late and in lumps
         "headers": {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         | ({"Authorization": f"Bearer {key}"} if key else {}),
-        "trust_env": urlsplit(endpoint.base_url).hostname not in LOCAL,
+        "trust_env": not local,
+        # without the environment's proxies, but with the certificates that it names
+        **({"verify": httpx.create_ssl_context()} if local and _encrypted(endpoint) else {}),
     }
 
 
+def _encrypted(endpoint: Endpoint) -> bool:
+    return urlsplit(endpoint.base_url).scheme == "https"
+
+
 def unreachable(endpoint: Endpoint, error: Exception) -> LaunchError:
-    return LaunchError(
-        f"no server answers at {endpoint.address}: {str(error) or type(error).__name__}",
-        hint="dflash serve MODEL starts one",
-    )
+    said = str(error) or type(error).__name__
+    hint = "dflash serve MODEL starts one"
+    if "WRONG_VERSION_NUMBER" in said:
+        said = "it does not speak TLS"
+        hint = f"http://{endpoint.address.partition('://')[2]}"
+    elif "mismatch" in said:
+        hint = "the address with the name that the certificate is of"
+    elif "CERTIFICATE_VERIFY_FAILED" in said:
+        hint = "export SSL_CERT_FILE=..., the certificate that signed the server's"
+    return LaunchError(f"no server answers at {endpoint.address}: {said}", hint=hint)
 
 
-def refusal(endpoint: Endpoint, status: int, body: bytes) -> DFlashError:
+def refusal(endpoint: Endpoint, answer: httpx.Response) -> DFlashError:
     """The error for a status that is not 200, with the server's own words."""
-    said = message_of(body)
+    status, said = answer.status_code, said_in(answer)
     match status:
         case 401 | 403:
             name = endpoint.api_key_env or "DFLASH_API_KEY"
@@ -101,6 +138,11 @@ def refusal(endpoint: Endpoint, status: int, body: bytes) -> DFlashError:
                 hint=f"curl {endpoint.address}/v1/models",
                 detail=said,
             )
+        case _ if 300 <= status < 400:
+            return UsageError(
+                f"{endpoint.address} answers with status {status}: {said}",
+                hint="the address that it sends on to",
+            )
         case 429:
             return LaunchError(
                 "the server is at its limit of requests",
@@ -113,6 +155,15 @@ def refusal(endpoint: Endpoint, status: int, body: bytes) -> DFlashError:
                 hint="what the server printed says more",
             )
     return UsageError(f"the server refused the request ({status}): {said or 'no reason given'}")
+
+
+def said_in(answer: httpx.Response) -> str | None:
+    """Why there is no answer: the server's words, and where or when it would have one."""
+    said = message_of(answer.content)
+    elsewhere, later = answer.headers.get("location"), answer.headers.get("retry-after")
+    more = f"it sends on to {without_password(elsewhere)}" if elsewhere else None
+    more = f"asked for after {later} s" if later else more
+    return ": ".join(part for part in (said, more) if part) or None
 
 
 def message_of(body: bytes) -> str | None:
@@ -138,7 +189,7 @@ def served_models(endpoint: Endpoint) -> list[str]:
     except httpx.HTTPError as error:
         raise unreachable(endpoint, error) from error
     if answer.status_code not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
-        raise refusal(endpoint, answer.status_code, answer.content)
+        raise refusal(endpoint, answer)
     try:
         names = [str(model["id"]) for model in answer.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:

@@ -136,6 +136,15 @@ def acceptance(cells: Iterable[Cell]) -> float | None:
     return fmean(lengths) if lengths else None
 
 
+def plain_that_drafts(report: Report) -> list[str]:
+    """Arms that are called plain, and whose server drafted while they were measured."""
+    plain = {arm.name for arm in report.arms if arm.method == "plain"}
+    return sorted({
+        cell.arm for cell in report.cells if cell.arm in plain
+        and any(run.speculation and run.speculation.drafts > 0 for run in cell.runs)
+    })  # fmt: skip
+
+
 def by_position(cells: Iterable[Cell]) -> tuple[float, ...]:
     """Share of the cycles that accepted the draft token at each place."""
     seen = [

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 
 import msgspec
 
 from dflash_deploy.metric_names import MetricNames
 
+DIGITS = 3
+"""Of a place in a block."""
 Labels = frozenset[tuple[str, str]]
 Series = Mapping[Labels, float]
 
@@ -50,7 +53,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reading(text: str, names: MetricNames, at: float) -> Reading:
-    """An exposition, by meaning."""
+    """An exposition, by meaning. Raises ValueError for what is none."""
     from prometheus_client.parser import text_string_to_metric_families
 
     wanted = _wanted(names)
@@ -58,7 +61,8 @@ def reading(text: str, names: MetricNames, at: float) -> Reading:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             for key, (label, value) in wanted.get(sample.name, {}).items():
-                if label is None or sample.labels.get(label) == value:
+                fits = label is None or sample.labels.get(label) == value
+                if fits and isfinite(sample.value):
                     found[key][frozenset(sample.labels.items())] = sample.value
     gauges = {meaning for meaning, metric in names.items() if metric.type == "gauge"}
     return Reading(
@@ -148,8 +152,15 @@ def _by_position(counted: _Counted) -> tuple[float, ...]:
         return ()
     places: dict[int, float] = defaultdict(float)
     for labels, value in accepted.items():
-        places[int(dict(labels).get("position", 0))] += value
+        if (place := place_of(labels)) is not None:
+            places[place] += value
     return tuple(places[place] / drafts for place in range(max(places, default=-1) + 1))
+
+
+def place_of(labels: Labels) -> int | None:
+    """Which place in the block a series counts; None: none that a block could have."""
+    said = dict(labels).get("position", "0")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) <= DIGITS else None
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dflash_deploy.measure.connection import connect_async, message_of
+from dflash_deploy.measure.connection import connect_async, said_in
 from dflash_deploy.measure.sample import Answer
 from dflash_deploy.measure.stream import StreamReader
 from dflash_deploy.plan import Endpoint
@@ -143,7 +143,8 @@ async def _read(
     """Read one answer to its end; what was wrong with it."""
     async with client.stream("POST", ask.path, content=ask.body) as answer:
         if answer.status_code != 200:
-            said = message_of(await answer.aread()) or "no reason given"
+            await answer.aread()
+            said = said_in(answer) or "no reason given"
             return f"status {answer.status_code}: {said[:160]}"
         async for chunk in answer.aiter_raw():
             reader.feed(chunk, clock())

@@ -10,8 +10,8 @@ from functools import cache
 import msgspec
 from packaging.version import InvalidVersion
 
-from dflash_deploy.measure.connection import connect, refusal, unreachable
-from dflash_deploy.measure.live import Reading, reading
+from dflash_deploy.measure.connection import connect, unreachable
+from dflash_deploy.measure.live import Reading, place_of, reading
 from dflash_deploy.metric_names import MetricNames, metric_names
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.registry import load
@@ -31,8 +31,11 @@ class SpeculationCounters(msgspec.Struct, frozen=True):
     per_position: tuple[float, ...] = ()
     """Accepted tokens by place in the block, the first draft token first."""
 
-    def since(self, earlier: SpeculationCounters) -> SpeculationCounters:
-        """What was counted between the two."""
+    def since(self, earlier: SpeculationCounters) -> SpeculationCounters | None:
+        """What was counted between the two. None: one fell, as after a server began again."""
+        fell = self.drafts < earlier.drafts or self.accepted < earlier.accepted
+        if fell or self.draft_tokens < earlier.draft_tokens:
+            return None
         padded = earlier.per_position + (0.0,) * len(self.per_position)
         return SpeculationCounters(
             self.drafts - earlier.drafts,
@@ -53,8 +56,8 @@ def counters(found: Reading) -> SpeculationCounters | None:
         return None
     places: dict[int, float] = {}
     for labels, value in found.counters.get("accepted_per_position", {}).items():
-        place = int(dict(labels).get("position", 0))
-        places[place] = places.get(place, 0.0) + value
+        if (place := place_of(labels)) is not None:
+            places[place] = places.get(place, 0.0) + value
     return SpeculationCounters(
         total(found, "drafts") or 0.0,
         total(found, "draft_tokens") or 0.0,
@@ -82,9 +85,14 @@ def last_length(found: Reading) -> float | None:
 
 
 def read(endpoint: Endpoint) -> Reading | None:
-    """All that the registry knows of its metrics. None: they are off. Raises LaunchError."""
+    """All that the registry knows of its metrics. None: it shows none. Raises LaunchError."""
     text = read_metrics(endpoint)
-    return None if text is None else reading(text, names_of(endpoint.engine, endpoint.version), 0)
+    if text is None:
+        return None
+    try:
+        return reading(text, names_of(endpoint.engine, endpoint.version), 0)
+    except ValueError:  # a page of something in between
+        return None
 
 
 def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:
@@ -105,7 +113,10 @@ def names_of(engine: EngineName, version: str | None) -> MetricNames:
 
 
 def read_metrics(endpoint: Endpoint, *, timeout: float = TIMEOUT) -> str | None:
-    """The exposition; None where the server has none. Raises LaunchError if nobody answers."""
+    """The exposition; None where the server shows none. Raises LaunchError if nobody answers.
+
+    What answers requests and keeps its metrics to itself, or fails to tell them, is no dead server.
+    """
     import httpx
 
     try:
@@ -114,8 +125,4 @@ def read_metrics(endpoint: Endpoint, *, timeout: float = TIMEOUT) -> str | None:
             answer = client.get("/metrics", follow_redirects=True)
     except httpx.HTTPError as error:
         raise unreachable(endpoint, error) from error
-    if answer.status_code == httpx.codes.NOT_FOUND:
-        return None
-    if answer.status_code != httpx.codes.OK:
-        raise refusal(endpoint, answer.status_code, answer.content)
-    return answer.text
+    return answer.text if answer.status_code == httpx.codes.OK else None

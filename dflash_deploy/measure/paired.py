@@ -8,7 +8,7 @@ from math import comb
 
 from dflash_deploy.measure.answers import right
 from dflash_deploy.measure.judged import Judgement, compare, judge
-from dflash_deploy.measure.lossless import combined, same_distribution
+from dflash_deploy.measure.lossless import Answer, combined, same_distribution
 from dflash_deploy.measure.questions import Question
 from dflash_deploy.measure.report import Setting
 from dflash_deploy.measure.told import Said
@@ -18,6 +18,7 @@ ALPHA = 0.01
 """How likely a lossless server is to fail by chance, for each test that has chance in it."""
 FEWEST_ROUNDS = 999
 
+EMPTY = Answer("")
 Pair = tuple[Question, Said, Said]
 """A question, plain decoding's answer and DFlash's."""
 
@@ -34,7 +35,10 @@ def pairs(
 
 
 def judged(seen: Sequence[Pair], max_regret: float) -> Judgement:
-    found = [compare(asked.prompt.text, ours.answer, theirs.answer) for asked, ours, theirs in seen]
+    found = [
+        compare(asked.prompt.text, ours.answer, theirs.answer) for asked, ours, theirs in seen
+        if ours.answer != EMPTY or theirs.answer != EMPTY  # two that said nothing are no proof
+    ]  # fmt: skip
     return judge(found, max_regret=max_regret)
 
 
@@ -91,7 +95,7 @@ def failing(
     """Every reason for the gate to fail, the ones that void the comparison first."""
     if accepted and accepted.plain_drafts:
         yield Failing("plain_drafts", "the plain server drafts as well: nothing plain was compared")
-    if accepted and accepted.drafts == 0:
+    if accepted and accepted.drafts is not None and accepted.drafts <= 0:
         yield Failing("nothing_drafted", "nothing was drafted: plain decoding against itself")
     if accepted and accepted.drafts is None and accepted.length is None:
         yield Failing(

@@ -15,6 +15,7 @@ from dflash_deploy.measure.gains import (
     acceptance,
     failed_share,
     gains,
+    plain_that_drafts,
     rate,
     size,
 )
@@ -32,8 +33,8 @@ def verdict(report: Report, published: Sequence[Evidence] = ()) -> tuple[str, ..
     return tuple(
         line
         for part in (
-            _made_up(report), _unfinished(report), _paying(report), _others(report),
-            _limits(report), far_below(report, published), _remarks(report),
+            _made_up(report), _no_plain(report), _unfinished(report), _paying(report),
+            _others(report), _limits(report), far_below(report, published), _remarks(report),
         )
         for line in part
     )  # fmt: skip
@@ -46,6 +47,14 @@ def _made_up(report: Report) -> Iterator[str]:
         yield (
             f"SYNTHETIC: acceptance was made up ({said} tokens a cycle). This is what the engine"
             " costs; what the draft gains is not known from it"
+        )
+
+
+def _no_plain(report: Report) -> Iterator[str]:
+    if drafting := plain_that_drafts(report):
+        yield (
+            f"{', '.join(drafting)}: this server drafts as well. What stands as a gain below is"
+            " none over plain decoding"
         )
 
 

@@ -7,7 +7,7 @@ decoded: all until the first token, and from then on those in which one of a few
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -44,9 +44,13 @@ class _Details(msgspec.Struct):
     cached_tokens: int | None = None
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+"""Tokens. No answer has more, and nothing is counted backwards."""
+
+
 class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
     prompt_tokens_details: _Details | None = None
 
 
@@ -70,12 +74,14 @@ class StreamReader:
         self.cycles: Cycles | None = None
         self.error: str | None = None
         self.done = False
+        self._began = False
         self._open = b""
 
     def feed(self, data: bytes, now: float) -> None:
         *lines, self._open = (self._open + data).split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
+                self._began = True
                 self._event(line[5:].strip(), now)
 
     @property
@@ -84,7 +90,7 @@ class StreamReader:
         if self.error:
             return self.error
         if not self.done:
-            return "the answer broke off"
+            return "the answer broke off" if self._began else "what came is no streamed answer"
         if self.usage is None:
             return NO_USAGE
         if self.usage.completion_tokens == 0 or self.first is None:
@@ -102,8 +108,10 @@ class StreamReader:
         elif self.first is None or _TELLING.search(data):
             try:
                 self._read(_DECODER.decode(data), now)
-            except msgspec.MsgspecError:
-                self.error = f"not JSON: {data[:60].decode('utf-8', 'replace')}"
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                odd = isinstance(error, msgspec.ValidationError)
+                what = "no part of an answer" if odd else "not JSON"
+                self.error = f"{what}: {data[:80].decode('utf-8', 'replace')}"
 
     def _read(self, event: _Event, now: float) -> None:
         if event.error:

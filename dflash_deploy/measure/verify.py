@@ -89,13 +89,13 @@ class _Asker:
             self.tells = False
             answer = await self._post(client, question, told=False)
         if answer.status_code != 200:
-            raise refusal(self.side.endpoint, answer.status_code, answer.content)
+            raise refusal(self.side.endpoint, answer)
         try:
             return said_of(answer.json())
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise LaunchError(
                 f"{self.side.endpoint.address} does not answer as an OpenAI-compatible server",
-                hint="dflash chat http://localhost:8000",
+                hint=f"dflash chat {self.side.endpoint.address}",
                 detail=answer.text[:200],
             ) from error
 

@@ -5,7 +5,13 @@ import pytest
 
 from dflash_deploy import __version__
 from dflash_deploy.errors import LaunchError, UsageError
-from dflash_deploy.measure.connection import connect, identity, message_of, served_models
+from dflash_deploy.measure.connection import (
+    connect,
+    identity,
+    message_of,
+    served_models,
+    unreachable,
+)
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.schema import EngineName
 from tests.fakes.plans import TARGET, free_port
@@ -91,15 +97,50 @@ def test_a_path_that_is_not_there_is_no_server(serve: Serve, engine: EngineName)
         served_models(astray)
 
 
-@pytest.mark.parametrize("address", ["foo", "localhost:8000", "ftp://localhost", "http://"])
-def test_what_is_no_address_is_the_users_slip_and_no_dead_server(address: str) -> None:
+@pytest.mark.parametrize(
+    ("address", "instead"),
+    [("foo", "foo"), ("here:7000", "here:7000"), ("//here", "here"), ("", "localhost:8000"),
+     ("ftp://localhost", "localhost:8000"), ("http://", "localhost:8000"),
+     ("http://[::1", "localhost:8000")],
+)  # fmt: skip
+def test_what_is_no_address_is_the_users_slip_and_no_dead_server(
+    address: str, instead: str
+) -> None:
     with pytest.raises(UsageError, match="is no address of a server") as raised:
         served_models(Endpoint(address, "m", "vllm"))
     assert raised.value.exit_code == 2
-    assert raised.value.hint == "as in http://localhost:8000"
+    assert raised.value.hint == f"as in http://{instead}"
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999"])
 def test_a_port_that_cannot_be_is_no_dead_server(port: str) -> None:
     with pytest.raises(UsageError, match="is no address of a server"):
         served_models(Endpoint(f"http://localhost:{port}", "m", "vllm"))
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)", "http://x:1"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate", "export SSL_CERT_FILE=..."),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] IP address mismatch", "the address with the name"),
+        ("[Errno 111] Connection refused", "dflash serve MODEL starts one"),
+    ],
+)
+def test_a_server_that_is_there_and_not_trusted_is_told_from_one_that_is_not(
+    error: str, hint: str
+) -> None:
+    found = unreachable(Endpoint("https://x:1", "m", "vllm"), OSError(error))
+    assert found.hint is not None
+    assert found.hint.startswith(hint)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "llm.example.com"])
+def test_the_certificates_that_the_environment_names_are_used(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+    with pytest.raises(UsageError, match=r"certificates .* cannot be read") as raised:
+        connect(Endpoint(f"https://{host}", "m", "vllm"), read_timeout=1)
+    assert raised.value.hint is not None
+    assert "SSL_CERT_FILE" in raised.value.hint
