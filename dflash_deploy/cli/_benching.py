@@ -18,7 +18,7 @@ from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, Servers, Started, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
-from dflash_deploy.cli._going_on import keeping
+from dflash_deploy.cli._going_on import alone, keeping
 from dflash_deploy.cli.report import PAGES, check_page, show_comparison, write_page
 from dflash_deploy.errors import LaunchError, UsageError
 from dflash_deploy.hardware import Hardware
@@ -53,7 +53,19 @@ def bench(asked: Asked) -> None:
         if rank:
             stack.enter_context(redirect_stdout(None))
             stack.enter_context(redirect_stderr(None))
-        _bench(registry, _share(asked, rank, count), stack.enter_context(team()))
+        asked = _share(asked, rank, count)
+        path = asked.output or asked.resume or default_path(registry.find(asked.wanted.model).name)
+        _check_names(asked, path)
+        if rank == 0:
+            stack.enter_context(alone(path, asked.resume))
+        _bench(registry, asked, path, stack.enter_context(team()))
+
+
+def _check_names(asked: Asked, path: Path) -> None:
+    """Before an hour of measuring. Raises UsageError."""
+    if path.suffix in PAGES:
+        raise UsageError(f"{path}: --output writes JSON", hint=f"--report {shlex.quote(str(path))}")
+    check_page(asked.page)
 
 
 def _share(asked: Asked, rank: int, count: int) -> Asked:
@@ -68,19 +80,9 @@ def _share(asked: Asked, rank: int, count: int) -> Asked:
     return replace(asked, wanted=wanted)
 
 
-def _bench(registry: Registry, asked: Asked, members: Team) -> None:
+def _bench(registry: Registry, asked: Asked, path: Path, members: Team) -> None:
     engine = engine_of(registry, asked)
     check_simulation(os.environ)
-    path = asked.output or asked.resume or default_path(registry.find(asked.wanted.model).name)
-    results.check_writable(path)
-    if path.suffix in PAGES:
-        raise UsageError(f"{path}: --output writes JSON", hint=f"--report {shlex.quote(str(path))}")
-    check_page(asked.page)
-    if path.exists() and path != asked.resume:
-        raise UsageError(
-            f"{path} is there already, and would be lost",
-            hint=f"--resume {shlex.quote(str(path))} goes on with it; or another --output",
-        )
     taken_up, earlier = (results.read(file) if file else None
                          for file in (asked.resume, asked.compare))  # fmt: skip
     planned = course(registry, asked, engine, members.rank, members.ranks)
@@ -100,10 +102,15 @@ def _bench(registry: Registry, asked: Asked, members: Team) -> None:
         report = msgspec.structs.replace(run.all(), complete=True)
         report = msgspec.structs.replace(report, verdict=_verdict(report, registry))
         run.keep(report)
-    _told(report, registry, asked)
+    # before anything goes to a reader who may leave
     _output.note(f"the whole report: {path}")
-    if members.rank == 0:
-        _retold(report, registry, asked, earlier)
+    if asked.page and members.rank == 0:
+        write_page(
+            asked.page, path, report, published_for(registry.find(report.model), report.draft)
+        )
+    _told(report, registry, asked)
+    if earlier and not asked.json and members.rank == 0:
+        show_comparison(comparing.compare(earlier, report))
     _check_answered(report, asked)
 
 
@@ -120,14 +127,6 @@ def _check_answered(report: Report, asked: Asked) -> None:
     )
     _output.error(error, as_json=False)  # the report was told before it
     raise typer.Exit(error.exit_code)
-
-
-def _retold(report: Report, registry: Registry, asked: Asked, earlier: Report | None) -> None:
-    """As a page, and beside an earlier one."""
-    if asked.page:
-        write_page(asked.page, report, published_for(registry.find(report.model), report.draft))
-    if earlier and not asked.json:
-        show_comparison(comparing.compare(earlier, report))
 
 
 def takes_part(registry: Registry, asked: Asked, planned: Course) -> Field:

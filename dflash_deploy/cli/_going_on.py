@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -9,9 +10,44 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dflash_deploy.cli import _output
-from dflash_deploy.errors import DFlashError, Interrupted
+from dflash_deploy.errors import DFlashError, Interrupted, UsageError, unread
+from dflash_deploy.launch import state
+from dflash_deploy.measure import results
 from dflash_deploy.measure.resuming import going_on
 from dflash_deploy.plan import without_password
+
+
+@contextmanager
+def alone(path: Path, resume: Path | None) -> Iterator[None]:
+    """The file is this command's until the block ends. Raises UsageError where it cannot be."""
+    from filelock import FileLock, Timeout
+
+    results.check_writable(path)
+    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    file = state.root() / "reports" / f"{name}.lock"
+    lock = FileLock(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UsageError(
+            f"another benchmark writes to {path}", hint="--output FILE, one of its own"
+        ) from error
+    except OSError as error:  # nowhere to say so: as long as nobody else does the same, all is well
+        _output.warning(f"another benchmark that writes to {path} goes unseen: {unread(error)}")
+    try:
+        _check_new(path, resume)
+        yield
+    finally:
+        lock.release()
+
+
+def _check_new(path: Path, resume: Path | None) -> None:
+    if path.exists() and path != resume:
+        raise UsageError(
+            f"{path} is there already, and would be lost",
+            hint=f"--resume {shlex.quote(str(path))} goes on with it; or another --output",
+        )
 
 
 @contextmanager
@@ -26,12 +62,14 @@ def keeping(
         yield
     except KeyboardInterrupt:
         if not runs():
-            raise Interrupted("interrupted before a run was complete", hint=_typed()) from None
+            raise Interrupted("interrupted before a run was complete", hint=typed()) from None
         with suppress(KeyboardInterrupt):  # the second one is in a hurry
             told()
         raise Interrupted(f"interrupted: {_kept(runs(), path)}", hint=to_resume(path)) from None
-    except (DFlashError, SystemExit):
+    except (DFlashError, SystemExit) as error:
         # a signal ends it by SystemExit: a batch system's time is over, a terminal is gone
+        if not runs() and isinstance(error, SystemExit):
+            _output.note("ended by a signal before a run was complete")
         if runs():
             _output.note(f"{_kept(runs(), path)}; {to_resume(path)} goes on")
         raise
@@ -41,7 +79,7 @@ def to_resume(path: Path) -> str:
     return without_password(going_on(["dflash", *sys.argv[1:]], path))
 
 
-def _typed() -> str:
+def typed() -> str:
     return without_password(shlex.join(["dflash", *sys.argv[1:]]))
 
 

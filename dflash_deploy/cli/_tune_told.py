@@ -32,6 +32,7 @@ def told(
     file, model = (None, None)
     if choice is not None:
         file, model = _written(entry, plan, race.report, choice, asked, show=show)
+    _output.note(f"the whole report: {race.path}")  # before anything goes to who may leave
     if asked.json:
         _output.json({
             "model": entry.id, "draft": plan.draft.id, "engine": plan.engine,
@@ -47,7 +48,6 @@ def told(
             _output.text(as_yaml(model).rstrip("\n"))
         elif file is not None:
             _output.text(file)
-    _output.note(f"the whole report: {race.path}")
     if file is not None:
         where = ("--registry", str(asked.wanted.registry)) if asked.wanted.registry else ()
         words = ("dflash", "serve", asked.wanted.model, "--engine", plan.engine, *where)

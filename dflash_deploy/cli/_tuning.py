@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +15,11 @@ from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_servers import Field, Started, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
 from dflash_deploy.cli._benching import begun
-from dflash_deploy.cli._going_on import keeping
+from dflash_deploy.cli._going_on import alone, keeping
 from dflash_deploy.cli._planning import planned, request_for
 from dflash_deploy.cli._tune_race import Race, with_last_arm
 from dflash_deploy.cli._tune_told import base_recipe, told, told_cost
-from dflash_deploy.errors import DFlashError, UsageError
+from dflash_deploy.errors import DFlashError
 from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation, dflash_arm
 from dflash_deploy.measure.bench import Course, check_enough
@@ -72,7 +71,11 @@ def tune(wanted: Tuning) -> None:
     check_enough(steps)
     make_room(steps.most_open)
     path = asked.output or asked.resume or _default_path(registry.find(asked.wanted.model).name)
-    _check_path(path, asked.resume)
+    with alone(path, asked.resume):
+        _tune(registry, wanted, asked, steps, path)
+
+
+def _tune(registry: Registry, wanted: Tuning, asked: Asked, steps: Course, path: Path) -> None:
     taken_up = results.read(asked.resume) if asked.resume else None
     found = to_start(registry, asked, steps.loads)
     report = begun(registry, asked, found, steps)
@@ -186,15 +189,6 @@ def _foretell(
     schedule = can and wanted.schedule and several
     told_cost(plans[0], cost(plans[0].engine, blocks, steps, schedule=schedule), blocks,
               steps, schedule=schedule, json=asked.json)  # fmt: skip
-
-
-def _check_path(path: Path, resume: Path | None) -> None:
-    results.check_writable(path)
-    if path.exists() and path != resume:
-        raise UsageError(
-            f"{path} is there already, and would be lost",
-            hint=f"--resume {shlex.quote(str(path))} goes on with it; or another --output",
-        )
 
 
 def _default_path(name: str) -> Path:

@@ -14,6 +14,7 @@ from dflash_deploy.cli._answer_bar import AnswerBar
 from dflash_deploy.cli._bench_servers import Field, Servers, Started
 from dflash_deploy.cli._bench_setup import TOKENS, Asked, course, engine_of
 from dflash_deploy.cli._benching import begun
+from dflash_deploy.cli._going_on import typed
 from dflash_deploy.cli._planning import request_for
 from dflash_deploy.cli._verify_servers import pair
 from dflash_deploy.errors import DFlashError, GateFailed, Interrupted, UsageError
@@ -60,7 +61,10 @@ def verify(wanted: Verifying) -> None:
     try:
         run.all()
     except KeyboardInterrupt:
-        run.told(Interrupted("interrupted before every pair of answers was complete"))
+        run.told(Interrupted("interrupted before every pair of answers was complete", hint=typed()))
+    except SystemExit:  # a signal: whoever sent it reads no tables
+        run.settle(complete=False)
+        raise
     except DFlashError as error:
         run.told(error)
     else:
@@ -142,7 +146,7 @@ class _Run:
 
     def told(self, stopped: DFlashError | None) -> None:
         """What was seen, and how it ended. Raises it where nothing was compared."""
-        self._settle(complete=stopped is None)
+        self.settle(complete=stopped is None)
         found = self._found(complete=stopped is None)
         if stopped is not None and not found.compared:
             raise stopped
@@ -158,7 +162,7 @@ class _Run:
             _output.error(error, as_json=False)
             raise typer.Exit(error.exit_code)
 
-    def _settle(self, *, complete: bool) -> None:
+    def settle(self, *, complete: bool) -> None:
         """What plain decoding said is kept for the next time, until there is none."""
         if self.kept and complete:
             self.kept.forget()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,18 +78,22 @@ def check_page(path: Path | None) -> None:
     check_writable(path)
 
 
-def write_page(path: Path, found: Report, published: list[Evidence]) -> None:
-    """The report for readers. Raises UsageError where it cannot be written."""
+def write_page(path: Path, report: Path, found: Report, published: list[Evidence]) -> None:
+    """The report in that file, for readers: whole or not at all. Raises UsageError."""
     from dflash_deploy.errors import UsageError, unread
     from dflash_deploy.measure.html import render_html
     from dflash_deploy.measure.markdown import render_markdown
+    from dflash_deploy.measure.results import replace
 
     text = (render_html if path.suffix == ".html" else render_markdown)(found, published)
     try:
-        path.write_text(text, encoding="utf-8")
+        replace(path, text.encode())
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {unread(error)}", hint="dflash report FILE"
-                         " --format html writes it once more") from error  # fmt: skip
+        form = "html" if path.suffix == ".html" else "markdown"
+        words = shlex.join(["dflash", "report", str(report), "--format", form])
+        raise UsageError(
+            f"{path} cannot be written: {unread(error)}", hint=f"{words} > {path.name}"
+        ) from error
     _output.note(f"for readers: {path}")
 
 

@@ -125,7 +125,7 @@ class EngineProcess:
     ) -> None:
         try:
             self.stop()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # the second Ctrl-C, or the second SIGTERM
             self.kill()
             self.wait()
             raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Report, Run, d
 from dflash_deploy.measure.turns import Turn
 
 LARGEST = 256 << 20
+ROOM = 1 << 20
+"""Bytes that a folder needs for a report: a few kilobytes a run."""
 FAMILY = BENCH_SCHEMA.partition("/")[0] + "/"
 
 
@@ -40,7 +44,7 @@ def save(report: Report, path: Path) -> None:
     """Whole or not at all: a reader, or a crash, never meets half a file. Raises UsageError."""
     packed = msgspec.json.format(msgspec.json.encode(document(report)), indent=2)
     try:
-        _replace(path, packed + b"\n")
+        replace(path, packed + b"\n")
     except OSError as error:
         raise UsageError(
             f"the results cannot be written to {path}: {unread(error)}",
@@ -48,7 +52,7 @@ def save(report: Report, path: Path) -> None:
         ) from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes) -> None:
     """By a file beside it, which is gone again whatever happens."""
     with tempfile.NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.name}.", delete=False
@@ -114,6 +118,8 @@ def _fault(report: Report) -> str | None:
             return f"it has a cell of {cell.workload!r}, which is none of its workloads"
         if not all(isfinite(run.tokens_per_second) for run in cell.runs):
             return f"a run of {cell.arm!r} took no time"
+        if any(min(run.seconds, run.output_tokens, run.requests) < 0 for run in cell.runs):
+            return f"a run of {cell.arm!r} took or answered less than nothing"
     return None
 
 
@@ -124,3 +130,9 @@ def check_writable(path: Path) -> None:
         raise UsageError(
             f"the results cannot be written to {path}", hint="--output FILE, in a folder of yours"
         )
+    with suppress(OSError):
+        if shutil.disk_usage(folder).free < ROOM:
+            raise UsageError(
+                f"there is no room for {path}",
+                hint="--output FILE, in a folder of yours with room for it",
+            )

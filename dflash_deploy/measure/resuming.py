@@ -23,17 +23,22 @@ def resumed(old: Report, new: Report, path: Path) -> Report:
         )  # fmt: skip
     known = {arm.name: arm for arm in old.arms}
     arms = (*(known.pop(arm.name, arm) for arm in new.arms), *known.values())
-    return msgspec.structs.replace(new, date=old.date, arms=arms, cells=old.cells)
+    asked = {workload.name for workload in new.workloads}
+    before = (workload for workload in old.workloads if workload.name not in asked)
+    return msgspec.structs.replace(
+        new, date=old.date, arms=arms, workloads=(*new.workloads, *before), cells=old.cells
+    )
 
 
 def _instead(old: Report, new: Report, path: Path) -> str:
-    """As it was begun; if that is what was typed, the machine or a release is another."""
+    """As it was begun; where the machine or a release is another, with a file of its own."""
     typed = shlex.split(new.command)
     try:
         begun = shlex.split(old.command)
     except ValueError:  # a quotation that does not end: by hand
         begun = typed
-    return anew(typed) if anew(begun) == anew(typed) else going_on(begun, path)
+    elsewhere = old.version != new.version or any(_machines(old.machine, new.machine))
+    return anew(typed) if elsewhere or anew(begun) == anew(typed) else going_on(begun, path)
 
 
 def going_on(command: Sequence[str], path: Path) -> str:

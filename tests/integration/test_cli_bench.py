@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,53 @@ def test_a_signal_that_ends_it_leaves_the_way_to_go_on(dflash, port, tmp_path, n
     assert process.returncode == 128 + number
     assert f"--resume {tmp_path / 'bench.json'} goes on" in err
     assert gone([int(line) for line in pids.read_text().split()])
+
+
+def test_who_is_in_a_hurry_waits_for_no_engine(dflash, port, tmp_path):
+    """The second SIGTERM ends what ignores the first, as the second Ctrl-C does."""
+    pids = tmp_path / "pids"
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.02", "FAKE_ENGINE_PIDS": str(pids),
+           "FAKE_ENGINE_IGNORE_SIGTERM": "1"}  # fmt: skip
+    process = dflash.start(*words(port, tmp_path), env=env)
+    wait_for("1/8", process)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=5)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert gone([int(line) for line in pids.read_text().split()], seconds=2)
+
+
+def test_a_file_is_one_benchmarks_at_a_time(dflash, port, tmp_path):
+    first = dflash.start(*words(port, tmp_path), env={"FAKE_ENGINE_NEVER_READY": "1"})
+    wait_for("starting the server", first)
+    for command in ("bench", "tune"):
+        ended = dflash.run(command, *words(port, tmp_path)[1:])
+        assert ended.code == 2
+        assert f"another benchmark writes to {tmp_path / 'bench.json'}" in ended.err
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=30)
+    assert dflash.run(*words(port, tmp_path, "--repeats", "1", "--concurrency", "1")).code == 0
+
+
+def test_a_reader_that_leaves_takes_nothing_with_it(dflash, port, tmp_path):
+    page = tmp_path / "page.html"
+    once = ("--repeats", "1", "--concurrency", "1")
+    process = dflash.start(*words(port, tmp_path, *once, "--report", str(page)))
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(30) == 0
+    assert f"the whole report: {tmp_path / 'bench.json'}" in err
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_resume_with_another_workload_keeps_the_first(bench, dflash, tmp_path):
+    once = ("--repeats", "1", "--concurrency", "1")
+    assert bench(*once).code == 0
+    ended = bench(*once, "--workload", "math", "--resume", str(tmp_path / "bench.json"))
+    assert ended.code == 0, ended.err
+    assert {cell["workload"] for cell in report(tmp_path)["cells"]} == {"mixed", "math"}
+    assert dflash.run("report", str(tmp_path / "bench.json")).code == 0
 
 
 def test_resume_refuses_another_seed(bench, tmp_path):

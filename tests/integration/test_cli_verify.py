@@ -189,7 +189,19 @@ def test_interrupted_while_plain_decoding_answers_it_has_nothing_to_tell(dflash,
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
     assert "interrupted before every pair" in err
+    assert f"hint: dflash {' '.join(words)}" in err
     assert "Traceback" not in err
+    assert gone([int(line) for line in (tmp_path / "pids").read_text().split()])
+
+
+def test_a_signal_that_ends_it_says_what_is_kept(dflash, port, tmp_path):
+    words = ("verify", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), *LONG)
+    process = dflash.start(*words, env={"FAKE_ENGINE_PIDS": str(tmp_path / "pids")})
+    wait_for(" answers", process)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (128 + signal.SIGTERM, "")
+    assert "the same command goes on" in err
     assert gone([int(line) for line in (tmp_path / "pids").read_text().split()])
 
 

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import resource
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from dflash_deploy.cli.report import write_page
 from dflash_deploy.errors import UsageError
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.measure.machine import this_machine
@@ -76,6 +80,13 @@ def test_a_run_that_took_no_time_is_told(tmp_path):
         read(tmp_path / "x.json")
 
 
+@pytest.mark.parametrize("name", ["seconds", "output_tokens", "requests"])
+def test_a_run_of_less_than_nothing_is_told(tmp_path, name):
+    save(with_run(REPORT, TURN, change(RUN, **{name: -1})), tmp_path / "x.json")
+    with pytest.raises(UsageError, match="less than nothing"):
+        read(tmp_path / "x.json")
+
+
 def test_another_schema_and_no_file_are_told(tmp_path):
     save(change(REPORT, schema="dflash.bench/9"), tmp_path / "x.json")
     with pytest.raises(UsageError, match=r"dflash\.bench/9"):
@@ -95,17 +106,38 @@ def test_a_newer_schema_with_other_fields_is_called_newer(tmp_path):
     assert "upgrade" in (caught.value.hint or "")
 
 
+@contextmanager
+def full():
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+def test_a_full_disk_leaves_no_half_page_and_the_page_before(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("the one before")
+    with full(), pytest.raises(UsageError, match="cannot be written") as raised:
+        write_page(page, Path("a b.json"), REPORT, [])
+    assert raised.value.hint == "dflash report 'a b.json' --format html > page.html"
+    assert page.read_text() == "the one before"
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_folder_without_room_is_told_before_minutes_are_spent(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(UsageError, match="there is no room for"):
+        check_writable(tmp_path / "bench.json")
+
+
 def test_a_full_disk_keeps_the_report_before_and_nothing_beside_it(tmp_path):
     path = tmp_path / "bench.json"
     save(REPORT, path)
     much = change(REPORT, verdict=tuple(f"{line} {'x' * 1000}" for line in range(100)))
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, old[1]))
-    try:
-        with pytest.raises(UsageError, match="cannot be written"):
-            save(much, path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    with full(), pytest.raises(UsageError, match="cannot be written"):
+        save(much, path)
     assert read(path) == REPORT
     assert [each.name for each in tmp_path.iterdir()] == ["bench.json"]
 

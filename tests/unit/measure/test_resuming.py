@@ -80,3 +80,16 @@ def test_on_another_machine_the_next_command_begins_anew(tmp_path, command):
 def test_what_follows_the_dashes_is_the_engines_own():
     words = ["dflash", "bench", "m", "--resume", "a", "--output=b", "--", "--resume", "c"]
     assert anew(words) == "dflash bench m -- --resume c"
+
+
+def test_on_another_machine_no_options_go_on_with_it(tmp_path):
+    old = change(REPORT, command="dflash bench m --seed 0", machine=change(MACHINE, cores=2))
+    new = change(REPORT, command="dflash bench m --repeats 2 --resume b.json")
+    assert instead(old, new, tmp_path) == "dflash bench m --repeats 2"
+
+
+def test_another_workload_stands_beside_the_first(tmp_path):
+    old = with_run(REPORT, TURN, RUN)
+    other = change(W, name="chat")
+    new = resumed(old, change(REPORT, workloads=(other,)), tmp_path)
+    assert new.workloads == (other, W)
