@@ -53,7 +53,7 @@ def add(
     found = read(report)
     known = _entry_file.below(registry)
     entry = known.find(found.model)
-    made = evidence_of(found, entry, weights)
+    made = evidence_of(found, entry, weights, report)
     text = as_yaml(made.model, _comments(report))
     file = (registry or user_folder()) / made.file
     if not show:

@@ -75,7 +75,7 @@ def check_page(path: Path | None) -> None:
         return
     if path.suffix not in PAGES:
         raise UsageError(f"{path} is no form of a report", hint="--report FILE.html, or FILE.md")
-    check_writable(path)
+    check_writable(path, "--report")
 
 
 def write_page(path: Path, report: Path, found: Report, published: list[Evidence]) -> None:

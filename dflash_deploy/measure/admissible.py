@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import ceil
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from packaging.version import InvalidVersion, Version
@@ -14,7 +14,7 @@ from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.measure.connection import LOCAL
 from dflash_deploy.measure.gains import acceptance, plain_that_drafts, rate
 from dflash_deploy.measure.report import Arm, Cell, Report
-from dflash_deploy.measure.resuming import anew
+from dflash_deploy.measure.resuming import anew, going_on, typed_words
 from dflash_deploy.registry import Entry
 from dflash_deploy.schema import SYNTHETIC
 
@@ -29,7 +29,7 @@ class TooFew(UsageError):
     """All that was measured is figures of a moment."""
 
 
-def check(report: Report, entry: Entry, arms: Sequence[Arm]) -> None:
+def check(report: Report, entry: Entry, arms: Sequence[Arm], file: Path) -> None:
     """Raises UsageError for a report that proves nothing, RegistryError for another pair's."""
     if entry.id.lower() != report.model.lower():
         raise RegistryError(
@@ -45,7 +45,7 @@ def check(report: Report, entry: Entry, arms: Sequence[Arm]) -> None:
     if not report.complete:
         raise UsageError(
             "the report is of a benchmark that was interrupted: half of one proves nothing",
-            hint="dflash bench ... --resume goes on with it",
+            hint=going_on(typed_words(report.command), file),
         )
     if plain_that_drafts(report):
         raise UsageError(
@@ -53,7 +53,7 @@ def check(report: Report, entry: Entry, arms: Sequence[Arm]) -> None:
             hint="--baseline-url with a server that was started without the draft",
         )
     if not arms:
-        raise UsageError("the report has no DFlash in it", hint="dflash bench -h")
+        raise UsageError("the report has no DFlash in it", hint=f"dflash bench {entry.name}")
     if any(not arm.argv and urlsplit(arm.url or "").hostname not in LOCAL for arm in arms):
         raise UsageError(
             "the server was started by somebody else, and not on this machine: the report knows"
@@ -99,10 +99,11 @@ def _nothing(report: Report, detail: str | None) -> UsageError:
     message = "the report has no figure that could be evidence"
     short = [cell for cell in report.cells if 0 < _answered(cell) < FEW]
     if not short:
-        return UsageError(message, hint="dflash bench -h", detail=detail)
+        again = anew(typed_words(report.command))
+        return UsageError(message, hint=again, detail=detail)
     least = min(short, key=_answered)
     asked = max(run.requests for run in least.runs)
-    more = anew(shlex.split(report.command), ceil(asked * FEW / _answered(least)))
+    more = anew(typed_words(report.command), ceil(asked * FEW / _answered(least)))
     return TooFew(message, hint=more, detail=detail)
 
 

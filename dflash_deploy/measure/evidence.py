@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -37,10 +38,15 @@ class MadeEvidence(msgspec.Struct, frozen=True):
     """What was left out, and what is not known from the report."""
 
 
-def evidence_of(report: Report, entry: Entry, weights: str | None = None) -> MadeEvidence:
-    """Raises UsageError for a report that proves nothing, RegistryError for another pair's."""
+def evidence_of(
+    report: Report, entry: Entry, weights: str | None = None, kept_in: Path = Path("REPORT")
+) -> MadeEvidence:
+    """Raises UsageError for a report that proves nothing, RegistryError for another pair's.
+
+    `kept_in`: the file that the report is from.
+    """
     arms = [arm for arm in report.arms if arm.method == "dflash"]
-    check(report, entry, arms)
+    check(report, entry, arms, kept_in)
     card_of(report)  # no more tokens would tell it
     draft, notes = draft_of(report, entry)
     named, taken = _weights(entry, weights or report.weights)

@@ -123,16 +123,16 @@ def _fault(report: Report) -> str | None:
     return None
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, option: str = "--output") -> None:
     """Before minutes are spent. Raises UsageError."""
     folder = path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
         raise UsageError(
-            f"the results cannot be written to {path}", hint="--output FILE, in a folder of yours"
+            f"the results cannot be written to {path}", hint=f"{option} FILE, in a folder of yours"
         )
     with suppress(OSError):
         if shutil.disk_usage(folder).free < ROOM:
             raise UsageError(
                 f"there is no room for {path}",
-                hint="--output FILE, in a folder of yours with room for it",
+                hint=f"{option} FILE, in a folder of yours with room for it",
             )

@@ -32,13 +32,17 @@ def resumed(old: Report, new: Report, path: Path) -> Report:
 
 def _instead(old: Report, new: Report, path: Path) -> str:
     """As it was begun; where the machine or a release is another, with a file of its own."""
-    typed = shlex.split(new.command)
-    try:
-        begun = shlex.split(old.command)
-    except ValueError:  # a quotation that does not end: by hand
-        begun = typed
+    typed, begun = typed_words(new.command), typed_words(old.command)
     elsewhere = old.version != new.version or any(_machines(old.machine, new.machine))
     return anew(typed) if elsewhere or anew(begun) == anew(typed) else going_on(begun, path)
+
+
+def typed_words(command: str) -> list[str]:
+    """As the shell had them; a quotation that does not end was written by hand."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
 
 
 def going_on(command: Sequence[str], path: Path) -> str:

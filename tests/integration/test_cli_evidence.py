@@ -80,3 +80,17 @@ def test_what_is_refused_leaves_nothing_behind(dflash, tmp_path):
     assert refused.code == 3
     assert "a block of 32 is above the draft's 16" in refused.err
     assert not list(tmp_path.rglob("*.yaml"))
+
+
+def test_of_a_report_that_was_interrupted_the_next_command_goes_on_with_it(dflash, tmp_path):
+    file = saved(tmp_path, complete=False, command="dflash bench qwen3-8b -o r.json -- --seed 1")
+    refused = dflash.run("registry", "evidence", "add", file)
+    assert f"hint: dflash bench qwen3-8b --resume {file} -- --seed 1" in refused.err
+
+
+def test_a_command_that_was_written_by_hand_is_no_bug(dflash, tmp_path):
+    file = saved(tmp_path, complete=False, command="dflash bench qwen3-8b --workload 'own")
+    refused = dflash.run("registry", "evidence", "add", file)
+    assert refused.code == 2
+    assert "hint: dflash bench qwen3-8b" in refused.err
+    assert "Traceback" not in refused.err

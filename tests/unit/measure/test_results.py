@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from dflash_deploy.cli.report import write_page
+from dflash_deploy.cli.report import check_page, write_page
 from dflash_deploy.errors import UsageError
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.measure.machine import this_machine
@@ -130,6 +130,14 @@ def test_a_folder_without_room_is_told_before_minutes_are_spent(tmp_path, monkey
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(UsageError, match="there is no room for"):
         check_writable(tmp_path / "bench.json")
+
+
+@pytest.mark.parametrize("where", ["none/page.html", "folder.html"])
+def test_a_page_that_cannot_be_written_is_told_by_its_own_option(tmp_path, where):
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(UsageError) as raised:
+        check_page(tmp_path / where)
+    assert raised.value.hint.startswith("--report FILE")
 
 
 def test_a_full_disk_keeps_the_report_before_and_nothing_beside_it(tmp_path):
