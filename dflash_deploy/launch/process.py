@@ -70,6 +70,9 @@ class EngineProcess:
         except BaseException:
             os.close(source)
             self.close()
+            end_marked(
+                self._launch_id
+            )  # interrupted, it may run already, and we have no hold of it
             raise
         finally:
             os.close(sink)

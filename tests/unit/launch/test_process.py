@@ -3,10 +3,13 @@ from __future__ import annotations
 import io
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from dflash_deploy.launch.process import start
@@ -51,6 +54,30 @@ def test_an_error_in_the_block_ends_the_engine() -> None:
         raise ZeroDivisionError
 
     assert process.poll() == 143
+
+
+def test_interrupted_while_it_is_started_it_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C between the process and our hold of it."""
+    file, popen, begun = tmp_path / "pid", subprocess.Popen, []
+
+    def interrupted(*args: Any, **options: Any) -> None:
+        begun.append(popen(*args, **options))
+        while not (file.exists() and file.read_text().strip()):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    script = f"trap '' TERM; echo $$ > {file}; while :; do sleep .05; done"
+    with pytest.raises(KeyboardInterrupt):
+        start(shell(script), grace=60)
+
+    begun[0].wait(5)
+    until = time.monotonic() + 5
+    while psutil.pid_exists(int(file.read_text())) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not psutil.pid_exists(int(file.read_text()))
 
 
 def test_kill_does_not_wait_for_the_grace_period() -> None:
