@@ -162,7 +162,10 @@ def said_in(answer: httpx.Response) -> str | None:
     said = message_of(answer.content)
     elsewhere, later = answer.headers.get("location"), answer.headers.get("retry-after")
     more = f"it sends on to {without_password(elsewhere)}" if elsewhere else None
-    more = f"asked for after {later} s" if later else more
+    if later:
+        more = (
+            f"it asks to wait {later} s" if later.isdecimal() else f"it asks to wait until {later}"
+        )
     return ": ".join(part for part in (said, more) if part) or None
 
 

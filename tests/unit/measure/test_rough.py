@@ -68,7 +68,7 @@ def test_the_acceptance_check_takes_no_counter_that_fell_for_an_inactive_draft()
 @pytest.mark.parametrize(
     ("fault", "said", "hint"),
     [
-        ("429", "status 429: slow down: asked for after 7 s", "--concurrency with fewer"),
+        ("429", "status 429: slow down: it asks to wait 7 s", "--concurrency with fewer"),
         ("post redirect", "it sends on to /elsewhere", "--url with the address"),
         ("post html", "what came is no streamed answer", "curl "),
         ("no tokens", "an answer without a token", "curl "),
