@@ -9,7 +9,7 @@ import pytest
 
 from dflash_deploy.cli import _bench_table
 from dflash_deploy.cli._bench_setup import whole_numbers
-from dflash_deploy.cli._benching import to_resume
+from dflash_deploy.cli._going_on import to_resume
 from dflash_deploy.errors import UsageError
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Load
