@@ -57,9 +57,6 @@ class Band:
     (sliding). This depends on the distance alone, so one tensor holds every step's mask as a slice:
     its column c stands for position c - reach relative to the block's start. It is built anew,
     twice as long, when a block starts further on than it reaches.
-
-    `stride` rounds the number of keys up to a multiple, the further ones hidden: a row's sums are
-    then taken in the same order, whether it is alone or in a block.
     """
 
     def __init__(
@@ -71,9 +68,8 @@ class Band:
         window: int | None,
         dtype: torch.dtype,
         device: torch.device,
-        stride: int = 1,
     ) -> None:
-        self._rows, self._groups, self._stride = rows, groups, stride
+        self._rows, self._groups = rows, groups
         self._causal, self._window = causal, window
         self._reach = 0
         self._mask = torch.zeros(0, dtype=dtype, device=device)
@@ -84,13 +80,13 @@ class Band:
             self._reach = max(start, 2 * self._reach)
             self._mask = self._build()
         first = self._reach - start
-        mask = self._mask[:, first : first + rounded_up(start + self._rows, self._stride)]
+        mask = self._mask[:, first : first + start + self._rows]
         # attention kernels of a GPU read the mask in whole words
         return mask.contiguous() if mask.is_cuda else mask
 
     def _build(self) -> Tensor:
         device = self._mask.device
-        columns = torch.arange(-self._reach, self._rows + self._stride - 1, device=device)
+        columns = torch.arange(-self._reach, self._rows, device=device)
         distance = columns[None, :] - torch.arange(self._rows, device=device)[:, None]
         hidden = torch.zeros_like(distance, dtype=torch.bool)
         if self._causal:

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative.cache import Band, KVCache, rounded_up
+from dflash_deploy.speculative.exact import KEYS, ExactPlace
 from dflash_deploy.speculative.joint import JointPlace, padded_rows
 from dflash_deploy.speculative.layers import (
     CachePlace,
@@ -31,10 +32,6 @@ FAMILIES = frozenset({"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
 
 # rows of a prompt that go through together: bounds the attention mask, not the speed
 PREFILL_ROWS = 512
-
-# keys are counted in these steps where a row has to come out the same in every block: sums over a
-# multiple of the widest vectors are taken in one order, whatever is hidden at their end
-KEYS = 64
 
 # bytes of weights that are kept again for each width: a larger target needs the memory itself
 PACKED_AT_MOST = 4 << 30
@@ -79,8 +76,8 @@ class DecoderTarget(nn.Module):
         self.embedding = tensors["model.embed_tokens.weight"]
         self._bands: dict[int, Band] = {}
         self._packed: tuple[int, ...] = ()
-        self.stride = 1
-        """Keys are looked at in steps of so many."""
+        self.exact = False
+        """Whether a row is the same, bit for bit, in every block."""
         self.lm_head = Linear(tensors.get("lm_head.weight", self.embedding))
         self._screen: Screen | None = None
 
@@ -121,9 +118,8 @@ class DecoderTarget(nn.Module):
             )
         for linear in linears(self):
             linear.round_rows()
-        self.stride = KEYS
+        self.exact = True
         self._packed, self._screen = (), None
-        self._bands = {1: self._band(1)}
 
     def run(self, ids: Tensor, place: Place, taps: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         """The last layer's output for ids [rows], and the tapped layers' side by side."""
@@ -166,7 +162,7 @@ class DecoderTarget(nn.Module):
 
     def mask(self, rows: int, start: int) -> Tensor | None:
         """What `rows` rows from position `start` on may see; None is everything."""
-        if rows == 1 and self.stride == 1:
+        if rows == 1:
             return None
         # the widths of blocks come again; a prompt's last part has a width of its own
         band = self._bands.get(rows) or self._band(rows)
@@ -180,7 +176,6 @@ class DecoderTarget(nn.Module):
             window=None,
             dtype=self.dtype,
             device=self.device,
-            stride=self.stride,
         )
 
     @property
@@ -199,7 +194,12 @@ class DecoderSession:
         self._target = target
         self.taps = tuple(taps)
         self.cache = KVCache(
-            (target.shape.layers, heads.key, rounded_up(capacity, target.stride), heads.dim),
+            (
+                target.shape.layers,
+                heads.key,
+                rounded_up(capacity, KEYS) if target.exact else capacity,
+                heads.dim,
+            ),
             dtype=target.dtype,
             device=target.device,
         )
@@ -223,10 +223,12 @@ class DecoderSession:
             torch.cat(features) if features else None,
         )
 
-    def place(self, rows: int) -> CachePlace:
+    def place(self, rows: int) -> CachePlace | ExactPlace:
         """Where the next `rows` rows stand."""
         target, start = self._target, self.cache.length
         angles = target.rope.angles(start, start + rows, target.device)
+        if target.exact:
+            return ExactPlace(angles, self.cache, start)
         return CachePlace(angles, self.cache, start, target.mask(rows, start))
 
     def _chunk(self, ids: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dflash_deploy.speculative.cache import KVCache
-from dflash_deploy.speculative.layers import CachePlace, Heads
+from dflash_deploy.speculative.layers import CachePlace, Heads, Place
 from dflash_deploy.speculative.model import DraftModel
 
 MOST_ROWS = 48
@@ -22,11 +22,11 @@ class JointPlace:
     """A `layers.Place` made of the sequences' own; rows behind theirs are padding."""
 
     angles: Tensor
-    places: tuple[CachePlace, ...]
+    places: tuple[Place, ...]
     counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, places: Sequence[CachePlace], counts: Sequence[int], rows: int) -> Self:
+    def of(cls, places: Sequence[Place], counts: Sequence[int], rows: int) -> Self:
         angles = [place.angles for place in places]
         padding = angles[0].new_ones(rows - sum(counts), *angles[0].shape[1:])
         return cls(torch.cat((*angles, padding)), tuple(places), tuple(counts))

@@ -59,19 +59,22 @@ class CachePlace:
         return self.cache.views(slice(self.start, stop), seen)
 
     def attend(self, layer: int, heads: Heads, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        view, rows = self._views[layer], query.shape[0]
+        view = self._views[layer]
         view.new_keys.copy_(key)
         view.new_values.copy_(value)
-        # [rows, heads, dim] to [1, kv_heads, groups * rows, dim]: each key head serves its group
-        grouped = query.view(rows, heads.key, heads.groups, heads.dim).permute(1, 2, 0, 3)
-        mixed = functional.scaled_dot_product_attention(
-            grouped.reshape(1, heads.key, -1, heads.dim),
-            view.keys,
-            view.values,
-            attn_mask=self.mask,
-        )
-        back = mixed.view(heads.key, heads.groups, rows, heads.dim).permute(2, 0, 1, 3)
-        return back.reshape(rows, -1)
+        return attended(query, view, heads, self.mask)
+
+
+def attended(query: Tensor, view: LayerView, heads: Heads, mask: Tensor | None) -> Tensor:
+    """What queries [rows, heads, dim] find in a layer's keys and values: [rows, query_size]."""
+    rows = query.shape[0]
+    # [rows, heads, dim] to [1, kv_heads, groups * rows, dim]: each key head serves its group
+    grouped = query.view(rows, heads.key, heads.groups, heads.dim).permute(1, 2, 0, 3)
+    mixed = functional.scaled_dot_product_attention(
+        grouped.reshape(1, heads.key, -1, heads.dim), view.keys, view.values, attn_mask=mask
+    )
+    back = mixed.view(heads.key, heads.groups, rows, heads.dim).permute(2, 0, 1, 3)
+    return back.reshape(rows, -1)
 
 
 class RMSNorm(nn.Module):

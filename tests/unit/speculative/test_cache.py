@@ -40,17 +40,6 @@ def test_every_slice_is_the_mask_built_from_positions(causal, window, start):
             assert (mask[row, key] == 0) == seen
 
 
-@pytest.mark.parametrize("start", [0, 5, 12, 13, 30])
-def test_keys_are_counted_in_strides_and_the_further_ones_hidden(start):
-    shape = {"causal": True, "window": None, "dtype": torch.float32, "device": CPU}
-    band = Band(4, 2, **shape, stride=16)
-    band.at(start // 2)
-    mask = band.at(start)
-    assert mask.shape == (8, {0: 16, 5: 16, 12: 16, 13: 32, 30: 48}[start])
-    assert torch.equal(mask[:, : start + 4], Band(4, 2, **shape).at(start))
-    assert mask[:, start + 4 :].eq(float("-inf")).all()
-
-
 def test_scratch_rows_hold_numbers():
     cache = KVCache((2, 1, 10, 4), dtype=torch.float32, device=CPU)
     assert cache.keys.eq(0).all()
