@@ -18,7 +18,7 @@ import msgspec
 
 NEAR_TIE = 0.5
 """Nats. bf16 logits of size 20 are rounded by 0.08; six times that is no rounding."""
-BETWEEN_SUMS = {"float32": 1e-3, "bfloat16": 0.25}
+BETWEEN_SUMS = {"float32": 1e-3, "bfloat16": 0.25, "int8": 0.0}
 """Nats that two orders of a sum differ by at most, where the type of all numbers is known."""
 REPEATED = 16
 """A phrase that stands so often in a row at an answer's end is a loop."""
