@@ -83,6 +83,9 @@ def train(
             "--learning-rate", min=1e-6, max=1, callback=opt.finite, help="Default: 0.02."
         ),
     ] = None,
+    dpace: Annotated[
+        bool, typer.Option("--dpace", help="Weigh tokens by the draft's own chances.")
+    ] = False,
     mask_token: Annotated[
         int | None, typer.Option("--mask-token", min=0, help="Default: an unused special token.")
     ] = None,
@@ -115,6 +118,6 @@ def train(
             "answer_tokens": max_tokens, "sampled": sampled, "length": max_length, "layers": layers,
             "block_size": block_size, "selector_rank": selector_rank, "steps": steps,
             "batch": batch_size, "anchors": anchors, "learning_rate": learning_rate,
-            "mask_token_id": mask_token, "seed": seed,
+            "dpace": dpace, "mask_token_id": mask_token, "seed": seed,
         },
     ))  # fmt: skip

@@ -119,7 +119,8 @@ def _forward_and_back(
 ) -> Work:
     """Loss and accuracy of a batch; the gradients are written where they belong."""
     block = plan.block_size
-    weights = torch.tensor(recipe.weights(block), device=target.device)
+    paced = block - 1 if plan.dpace else 0
+    weights = torch.tensor([1.0] * paced or recipe.weights(block), device=target.device)
     mask_token = draft.config.mask_token_id
     tensors = list(draft.tensors.values())
     kind = target.device.type
@@ -133,11 +134,11 @@ def _forward_and_back(
             rows = hidden.unflatten(1, (-1, block))[:, :, 1:]
             head, bias = target.head
             more = draft.more(rows, one.before(tokens), head.dtype)
-            loss, right = summed_loss(
+            loss, weight, right = summed_loss(
                 rows.flatten(0, 2).to(head.dtype), head, bias, tokens.flatten(), counts.flatten(),
-                more,
+                more, paced,
             )  # fmt: skip
-            loss = loss / counts.sum()
+            loss = loss / weight
         for kept, made in zip(gradients, torch.autograd.grad(loss, tensors), strict=True):
             kept.copy_(made)
         first = counts[..., 0] > 0

@@ -57,6 +57,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     anchors: int = 64
     """Blocks drawn from each sequence at each step."""
     learning_rate: float = 0.02
+    dpace: bool = False
+    """Tokens count by the draft's own chances, not by `weights`."""
     seed: int = 0
 
 

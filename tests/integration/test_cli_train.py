@@ -101,6 +101,6 @@ def test_ctrl_c_keeps_the_step_and_the_same_command_goes_on(bare, target, tmp_pa
     curve = (tmp_path / "run" / "curve.jsonl").read_text().splitlines()
     kept = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
     assert kept["step"] == len(curve)
-    other = bare.run(*argv[:-4], "--steps", "9", "--output", str(tmp_path / "run"))
+    other = bare.run(*argv[:-4], "--steps", "9", "--dpace", "--output", str(tmp_path / "run"))
     assert other.code == 2
-    assert "steps 5000, not 9" in other.err
+    assert "steps 5000, not 9; dpace False, not True" in other.err

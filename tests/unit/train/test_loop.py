@@ -38,9 +38,9 @@ class Run:
         return files.read_lines(self.folder / CURVE, Point)
 
 
-@pytest.mark.parametrize("rank", [0, 6])
-def test_the_loss_falls_and_the_draft_changes_no_token(tmp_path, rank):
-    run = Run(tmp_path / "run", steps=60, selector_rank=rank)
+@pytest.mark.parametrize(("rank", "dpace"), [(0, False), (6, False), (0, True), (6, True)])
+def test_the_loss_falls_and_the_draft_changes_no_token(tmp_path, rank, dpace):
+    run = Run(tmp_path / "run", steps=60, selector_rank=rank, dpace=dpace)
     state = run.train()
     losses = [point.loss for point in run.curve]
     assert len(losses) == 60
