@@ -5,6 +5,7 @@ from dflash_deploy.speculative import screen
 from dflash_deploy.speculative.best import PART
 from dflash_deploy.speculative.decoder import SpeculativeDecoder
 from dflash_deploy.speculative.decoder_target import DecoderTarget
+from dflash_deploy.speculative.rounded import COARSE, steps
 from dflash_deploy.speculative.screen import Screen, can_screen
 from dflash_deploy.speculative.types import Sampling
 from tests.unit.speculative.tiny import draft_json, draft_model, generated, target_model, tokens
@@ -36,12 +37,12 @@ def test_what_8_bits_cannot_tell_apart_is_told_apart():
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("steps", [127, 255])
-def test_no_logit_is_higher_than_it_may_be(steps):
+@pytest.mark.parametrize("fineness", sorted({COARSE, steps()}))
+def test_no_logit_is_higher_than_it_may_be(fineness):
     weight, x = head(), torch.randn(50, 48)
     x[::2, 5] *= 40
     x /= x.norm(dim=1, keepdim=True)
-    probe = Screen(weight, steps)
+    probe = Screen(weight, fineness)
     room = probe._highest(x) - x @ weight.T
     assert (room > 0).all()
     assert (room < 2 * probe._margin).all()
