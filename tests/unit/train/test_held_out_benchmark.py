@@ -37,12 +37,12 @@ def measured(pair, tmp_path, monkeypatch):
     `heard` makes of a drafted answer what the benchmark sees, `told` is where they are said to part.
     """
 
-    def run(heard=lambda tokens: tokens, told=...):
+    def run(heard=lambda tokens: tokens, told=..., more=()):
         monkeypatch.syspath_prepend(SCRIPT.parent)
         out = tmp_path / "out.json"
         monkeypatch.setattr(sys, "argv", [
             str(SCRIPT), *pair, "--tokens", "8", "--limit", "2", "--threads", "1",
-            "--out", str(out),
+            "--out", str(out), *more,
         ])  # fmt: skip
         main = runpy.run_path(str(SCRIPT))["main"]
         ran = main.__globals__["run"]
@@ -90,3 +90,17 @@ def test_plain_decoding_that_does_not_repeat_itself_proves_nothing(measured):
     code, document = measured(lambda tokens: [*tokens[:-1], 0], told=None)
     assert code == 1
     assert (document["all"]["equal"], document["all"]["near_ties"]) == ("0/2", 0)
+
+
+def test_another_run_goes_on_behind_the_lines_of_the_first(measured, tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    code, whole = measured(other, more=("--lines", str(lines)))
+    assert code == 1
+    first, second = lines.read_bytes().splitlines(keepends=True)
+    lines.write_bytes(first)
+    code, document = measured(more=("--lines", str(lines)))  # the second prompt alone is measured
+    assert code == 1
+    assert document["all"]["equal"] == "1/2"
+    assert document["partings"] == whole["partings"][:1]
+    assert lines.read_bytes().splitlines(keepends=True)[0] == first
+    assert json.loads(lines.read_bytes().splitlines()[1])["number"] == json.loads(second)["number"]
