@@ -12,6 +12,7 @@ from dflash_deploy import hardware
 from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._configs import from_folder, from_hub, in_cache
 from dflash_deploy.cli._training_process import work
+from dflash_deploy.cli._training_start import going_on
 from dflash_deploy.cli._training_told import told, told_estimate
 from dflash_deploy.errors import DFlashError, DoesNotFit, Unsupported, UsageError
 from dflash_deploy.model_config import HUB_ID
@@ -33,6 +34,7 @@ class Wanted:
     weights: str | None
     trust_remote_code: bool
     draft_id: str | None
+    start: str | None
     dry_run: bool
     json: bool
     values: dict[str, Any]
@@ -54,6 +56,10 @@ def train(wanted: Wanted) -> None:
     found = find(registry, wanted.target)
     folder = wanted.output or Path(f"dflash-train-{found.id.rpartition('/')[2].lower()}")
     plan = planned(wanted, found, folder)
+    if wanted.start is not None:
+        plan = going_on(
+            registry, wanted.start, found.target, plan, wanted.values, whole=not wanted.dry_run
+        )
     foreseen = _foreseen(registry, plan, found)
     if wanted.dry_run:
         if foreseen is None:

@@ -36,6 +36,7 @@ def told_estimate(target: str, plan: Recipe, foreseen: Estimate, *, json: bool) 
         f"{plan.draft} for {target}: {plan.layers} layers,"
         f" {foreseen.draft_parameters / 1e6:.1f}M parameters, blocks of {plan.block_size};"
         f" {plan.prompts} prompts, {plan.steps} steps on {foreseen.device}, seed {plan.seed}"
+        + (f"; goes on with {plan.start}" if plan.start else "")
     )
     rows = [
         *(_row(f"time: {each.what}", span(each.value), each) for each in foreseen.time),

@@ -53,6 +53,9 @@ def train(
         int | None,
         typer.Option("--max-length", min=8, help="Of prompt and answer, in tokens. Default: 512."),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="A draft to go on with: a folder or id. Default: none.")
+    ] = None,
     layers: Annotated[
         int | None,
         typer.Option(min=1, max=32, help="Of the draft. Default: 5."),
@@ -110,7 +113,7 @@ def train(
     from dflash_deploy.cli import _training
 
     _training.train(_training.Wanted(
-        target, output, registry, weights, trust_remote_code, draft_id, dry_run, json,
+        target, output, registry, weights, trust_remote_code, draft_id, start, dry_run, json,
         {
             "path": str(prompts.resolve()) if prompts else None, "prompts": num_prompts,
             "self_prompts": self_prompts,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dflash_deploy.speculative.config import DraftConfig
-from dflash_deploy.train import files
+from dflash_deploy.train import files, start
 from dflash_deploy.train.blocks import ROUND, Answer, Batch, Feed
 from dflash_deploy.train.copies import Copies
 from dflash_deploy.train.draft import Draft, fresh
@@ -113,7 +113,7 @@ def train(
 
 
 def begun(folder: Path, plan: Recipe, config: DraftConfig, target: Frozen, feed: Feed) -> State:
-    """The state to go on from: the checkpoint's, or fresh weights."""
+    """The state to go on from: the checkpoint's, the draft's to start with, or fresh weights."""
     tensors = fresh(config, target.final_norm(), plan.seed)
     tensors = {name: t.to(target.device).requires_grad_() for name, t in tensors.items()}
     state = State(tensors, torch.empty(0), optimisers(tensors, plan.learning_rate))
@@ -129,6 +129,10 @@ def begun(folder: Path, plan: Recipe, config: DraftConfig, target: Frozen, feed:
         return state
     first = feed.at(0, plan.anchors)
     state.scales = sizes(target.features(first.ids), first.answered)
+    if plan.start is not None:
+        with torch.no_grad():
+            for name, begun_with in start.tensors(Path(plan.start), config, state.scales).items():
+                tensors[name].copy_(begun_with)
     return state
 
 

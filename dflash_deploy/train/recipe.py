@@ -47,6 +47,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     answer_tokens: int = 256
     length: int = 512
     """Tokens of prompt and answer that are trained on."""
+    start: str | None = None
+    """The folder of a draft to go on with, which says what the next four are; None: fresh."""
     layers: int = 5
     block_size: int = 8
     mask_token_id: int | None = None

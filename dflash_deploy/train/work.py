@@ -11,9 +11,11 @@ import torch
 
 from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.plan import Endpoint
-from dflash_deploy.speculative.config import parse_config
+from dflash_deploy.speculative.config import DraftConfig, parse_config
+from dflash_deploy.speculative.decoder import check_fit
 from dflash_deploy.speculative.load import load_model
-from dflash_deploy.train import acceptance, answers, asking, prompts, recipe
+from dflash_deploy.speculative.target import shape_of
+from dflash_deploy.train import acceptance, answers, asking, prompts, recipe, start
 from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.chat import Chat
 from dflash_deploy.train.events import Event, Stage
@@ -48,6 +50,10 @@ class Work:
         asked = prompts.write(self._folder, plan)
         if (self._folder / acceptance.FILE).exists():
             return
+        begun = None
+        if plan.start is not None and not self._draft.exists():
+            # what cannot be trained is refused before thousands of answers are written for it
+            begun = start.shape(Path(plan.start))
         chat = Chat(plan)
         more = asking.write(
             self._folder, plan, chat, self._devices, self._ends(chat), self._told("prompts")
@@ -59,7 +65,7 @@ class Work:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # the other GPUs' memory is not needed again
         if not self._draft.exists():
-            self._train(chat, said, held_out)
+            self._train(chat, said, held_out, begun)
         acceptance.measure(
             self._folder, self._draft, plan, self._ends(chat), self._loaded(), held_out,
             {each.id: each.kind for each in asked}, self._told("acceptance"), self._stop,
@@ -115,13 +121,20 @@ class Work:
             return answers.on_gpus(plan, chat, self._devices(), self._ends(chat))
         return answers.in_turn(answers.from_here(plan, chat, self._loaded()))
 
-    def _train(self, chat: Chat, said: Sequence[Answer], held_out: Sequence[Answer]) -> None:
+    def _train(
+        self,
+        chat: Chat,
+        said: Sequence[Answer],
+        held_out: Sequence[Answer],
+        begun: DraftConfig | None,
+    ) -> None:
         plan, model = self._plan, self._loaded()
         config_of = model.config.get_text_config()
         if config_of.num_attention_heads % config_of.num_key_value_heads:
             raise Unsupported(f"{plan.target} has attention heads of a kind unknown here")
         mask = chat.mask_token(plan.mask_token_id, config_of.vocab_size)
-        config = parse_config(config_json(model.config, plan, mask), "the draft's config")
+        config = begun or parse_config(config_json(model.config, plan, mask), "the draft's config")
+        check_fit(config, shape_of(model.config))
         target = Frozen(model, config.target_layer_ids)
         state = train(
             self._folder, plan, config, target, said, held_out, self._step, self._stop, devices()

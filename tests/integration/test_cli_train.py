@@ -14,6 +14,7 @@ SIZES = (
     "--num-prompts", "8", "--held-out", "2", "--max-tokens", "16", "--max-length", "480",
     "--layers", "1", "--block-size", "4", "--batch-size", "2", "--anchors", "4",
 )  # fmt: skip
+DEMO_DRAFT = "dflash-deploy/SmolLM2-135M-Instruct-DFlash"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,9 @@ def test_a_dry_run_starts_nothing_and_says_its_sums(bare, tmp_path):
     assert not list(tmp_path.glob("dflash-train*"))
     table = bare.run("train", "smollm2-135m", "--dry-run", cwd=tmp_path).out
     assert "tokens / 22 a second" in table
+    going_on = bare.run("train", "smollm2-135m", "--start", DEMO_DRAFT, "--dry-run", cwd=tmp_path)
+    assert ": 4 layers, 15.9M parameters" in going_on.out
+    assert "goes on with /" in " ".join(going_on.out.split())
 
 
 @pytest.mark.parametrize(
@@ -72,6 +76,14 @@ def test_a_dry_run_starts_nothing_and_says_its_sums(bare, tmp_path):
         (("/no/such/folder",), 2, "no folder /no/such/folder", "a target's folder"),
         (("no-such-model",), 3, "no model `no-such-model`", "dflash list"),
         (("smollm2-135m", "--held-out", "1000"), 2, "none is left", "--held-out 250"),
+        (("smollm2-135m", "--start", "none"), 2, "no such folder", "a draft's folder or hub id"),
+        (("smollm2-135m", "--start", DEMO_DRAFT, "--layers", "5"), 2, "has 4", "leave --layers"),
+        (
+            ("qwen3-8b", "--start", DEMO_DRAFT),
+            4,
+            "no draft for Qwen/Qwen3-8B: it reads",
+            "dflash list",
+        ),
         (("smollm2-135m", "--weights", "int3"), 2, "no weights `int3`", "--weights bf16"),
         (("smollm2-135m", "--prompts", "none.jsonl"), 2, "cannot be read", "one prompt a line"),
         (("smollm2-135m", "--url", "http://a:b@c"), 2, "holds a password", "DFLASH_API_KEY"),
