@@ -22,6 +22,7 @@ import pathlib
 import platform
 import random
 import statistics
+import sys
 from collections import defaultdict
 
 import torch
@@ -62,6 +63,8 @@ def measure(engines, prompts, tokens):
             answer = engine.answer(ids, tokens)
             rate = len(answer["ids"]) / answer["seconds"]
             seen[category][engine.name].append((rate, answer["ids"], answer["cycles"]))
+        rates = (f"{name} {rows[-1][0]:.1f}" for name, rows in seen[category].items())
+        print(f"{category}, {len(ids)} tokens: {', '.join(rates)}", file=sys.stderr, flush=True)
     return seen
 
 
