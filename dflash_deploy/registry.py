@@ -16,6 +16,7 @@ import msgspec
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import RegistryError, UnknownModel, unread
+from dflash_deploy.named_file import start_of
 from dflash_deploy.overlaid import over_drafts, still_true
 from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import (
@@ -252,8 +253,7 @@ def read(path: Path, type_: type[T]) -> T:
 
     name = str(path)
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)  # a device says nothing of its size
+        data = start_of(path, LARGEST + 1)  # a device says nothing of its size
     except OSError as error:
         raise _unreadable(path, unread(error)) from error
     if len(data) > LARGEST:

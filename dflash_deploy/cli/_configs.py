@@ -15,6 +15,7 @@ import msgspec
 from dflash_deploy.cli import _output
 from dflash_deploy.errors import UsageError, unread
 from dflash_deploy.model_config import HUB_ID, Stored, parse
+from dflash_deploy.named_file import start_of
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 LOCAL = "local"
@@ -93,7 +94,7 @@ def from_folder(folder: Path, given: str | None) -> Source:
     try:
         if not (path / CONFIG).is_file():
             raise FileNotFoundError(2, "no such file", str(path / CONFIG))
-        data = start_of(path / CONFIG)
+        data = start_of(path / CONFIG, LARGEST)
     except OSError as error:
         raise UsageError(
             f"{folder} has no readable {CONFIG}: {error.strerror}", hint="a hub id, or its folder"
@@ -119,7 +120,7 @@ def _slug(name: str) -> str:
 def stored_size(folder: Path) -> Stored | None:
     """From the headers of the tensors, if they are all here; else what an index says."""
     try:
-        index = msgspec.json.decode(start_of(folder / INDEX))
+        index = msgspec.json.decode(start_of(folder / INDEX, LARGEST))
         wanted = sorted({*index["weight_map"].values()})
         total = index["metadata"]["total_size"]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -131,12 +132,6 @@ def stored_size(folder: Path) -> Stored | None:
     if sizes:
         return Stored(sum(size for size, _ in sizes), sum(number for _, number in sizes))
     return Stored(int(total)) if isinstance(total, (int, float)) and total > 0 else None
-
-
-def start_of(file: Path) -> bytes:
-    """All of it, unless it is no file of its kind: what is longer is cut off, and then no JSON."""
-    with file.open("rb") as stream:
-        return stream.read(LARGEST)
 
 
 def tensor_sizes(file: Path) -> Iterator[tuple[int, int]]:

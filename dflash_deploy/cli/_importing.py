@@ -13,6 +13,7 @@ from dflash_deploy.cli import _entry_file
 from dflash_deploy.entry_yaml import as_yaml
 from dflash_deploy.errors import DownloadError, RegistryError, UsageError, unread
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, shown
+from dflash_deploy.named_file import start_of
 from dflash_deploy.registry import Entry, Registry, user_folder
 from dflash_deploy.validate import problems
 from dflash_deploy.vllm_recipe import A_RECIPE, Imported, LeftOut, imported
@@ -74,8 +75,7 @@ def _masked(option: re.Match[str]) -> str:
 
 def _read(place: str) -> bytes:
     try:
-        with Path(place).open("rb") as file:
-            return _limited(iter(lambda: file.read(1 << 16), b""), place)
+        return _limited([start_of(Path(place), LARGEST + 1)], place)
     except OSError as error:
         raise RegistryError(
             f"{place}: cannot be read: {unread(error)}",

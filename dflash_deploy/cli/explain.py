@@ -11,6 +11,7 @@ import typer
 from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
 from dflash_deploy.errors import DFlashError, UsageError, unread
+from dflash_deploy.named_file import start_of
 
 if TYPE_CHECKING:
     from dflash_deploy.explain.report import Report
@@ -77,11 +78,7 @@ def _text(file: Path) -> str:
 
     most = 4 * LARGEST + 1  # bytes of UTF-8; what is longer is refused, not read
     try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(most)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(most)
+        data = sys.stdin.buffer.read(most) if str(file) == "-" else start_of(file, most)
         return data.decode("utf-8", errors="strict" if len(data) < most else "replace")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from dflash_deploy.errors import UsageError, unread
+from dflash_deploy.named_file import start_of
 
 LARGEST = 64 << 20
 """Bytes of a file: a million prompts is no workload but a slip."""
@@ -53,8 +54,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_prompts(path: Path, category: str) -> list[Prompt]:
     """The file's prompts; `category` is that of lines that name none. Raises UsageError."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(LARGEST + 1)
+        data = start_of(path, LARGEST + 1)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {unread(error)}",

@@ -14,6 +14,7 @@ import msgspec
 from dflash_deploy.errors import UsageError, unread
 from dflash_deploy.measure.report import BENCH_SCHEMA, Arm, Cell, Report, Run, document
 from dflash_deploy.measure.turns import Turn
+from dflash_deploy.named_file import start_of
 
 LARGEST = 256 << 20
 ROOM = 1 << 20
@@ -53,10 +54,9 @@ def save(report: Report, path: Path) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """By a file beside it, which is gone again whatever happens."""
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:  # fmt: skip
+    """By a file beside it, which is gone again whatever happens; a link still leads there."""
+    path = Path(os.path.realpath(path))
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dflash-", delete=False) as file:
         written = Path(file.name)
         try:
             file.write(data)
@@ -83,8 +83,7 @@ class _Versioned(msgspec.Struct):
 def read(path: Path) -> Report:
     """Raises UsageError for what is no report of a benchmark."""
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST)
+        data = start_of(path, LARGEST)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {unread(error)}", hint="ls *.json") from error
     try:
@@ -125,14 +124,23 @@ def _fault(report: Report) -> str | None:
 
 def check_writable(path: Path, option: str = "--output") -> None:
     """Before minutes are spent. Raises UsageError."""
-    folder = path.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
-        raise UsageError(
-            f"the results cannot be written to {path}", hint=f"{option} FILE, in a folder of yours"
-        )
+    elsewhere = f"{option} FILE, in a folder of yours"
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        why = _unwritable(path, folder)
+    except OSError as error:  # a name that is too long, a folder that nobody may look into
+        why = unread(error)
+    if why:
+        raise UsageError(f"the results cannot be written to {path}: {why}", hint=elsewhere)
     with suppress(OSError):
         if shutil.disk_usage(folder).free < ROOM:
-            raise UsageError(
-                f"there is no room for {path}",
-                hint=f"{option} FILE, in a folder of yours with room for it",
-            )
+            raise UsageError(f"there is no room for {path}", hint=f"{elsewhere} with room for it")
+
+
+def _unwritable(path: Path, folder: Path) -> str | None:
+    """Why; what is no file (a device, a pipe) would give way to one."""
+    if not folder.is_dir():
+        return "there is no such folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "no file can be made in its folder"
+    return "it is no file" if path.exists() and not path.is_file() else None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import resource
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,6 +131,35 @@ def test_a_folder_without_room_is_told_before_minutes_are_spent(tmp_path, monkey
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(UsageError, match="there is no room for"):
         check_writable(tmp_path / "bench.json")
+
+
+def test_nothing_but_a_file_gives_way_to_a_report(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for other in ("/dev/null", tmp_path / "pipe", tmp_path):
+        with pytest.raises(UsageError, match="it is no file") as raised:
+            check_writable(Path(other))
+        assert raised.value.hint.startswith("--output FILE")
+    for said, other in (("too long", "x" * 256), ("no such folder", "pipe/x")):
+        with pytest.raises(UsageError, match=said):
+            check_writable(tmp_path / other)
+
+
+def test_a_link_stays_one_and_the_report_is_where_it_leads(tmp_path):
+    (tmp_path / "link").symlink_to("far/bench.json")
+    with pytest.raises(UsageError, match="no such folder"):
+        check_writable(tmp_path / "link")
+    (tmp_path / "far").mkdir()
+    check_writable(tmp_path / "link")
+    save(REPORT, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert read(tmp_path / "far" / "bench.json") == REPORT
+
+
+def test_a_name_as_long_as_the_disk_allows_is_written(tmp_path):
+    path = tmp_path / ("x" * 250 + ".json")
+    check_writable(path)
+    save(REPORT, path)
+    assert read(path) == REPORT
 
 
 @pytest.mark.parametrize("where", ["none/page.html", "folder.html"])
