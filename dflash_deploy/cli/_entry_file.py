@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from dflash_deploy.errors import DFlashError, RegistryError, UsageError, unread
+from dflash_deploy.named_file import start_of
 from dflash_deploy.registry import Entry, Registry, load, present, user_folder
 
 BY_HAND = "the same command with --print shows it: put it into that file by hand"
@@ -16,6 +18,16 @@ BY_HAND = "the same command with --print shows it: put it into that file by hand
 def below(folder: Path | None) -> Registry:
     """The layers that a new file of this folder joins; the folder need not be there yet."""
     return load(folder if folder and present(folder) else None)
+
+
+def check_place(folder: Path | None) -> None:
+    """Before hours are spent on what goes there. Raises RegistryError."""
+    root = folder or user_folder()
+    there = next(each for each in (root, *root.absolute().parents) if _there(each))
+    if not there.is_dir():
+        raise _unwritten(root, FileExistsError(0, "", str(there)))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _unwritten(root, OSError(0, "nothing can be made there", str(there)))
 
 
 def write(
@@ -61,6 +73,14 @@ def _check_free(file: Path, root: Path, replaced: Entry | None) -> None:
     for each in replaced.files:
         if Path(each).resolve().is_relative_to(root.resolve()):
             raise UsageError(f"{each} says something of {replaced.id} already", hint=BY_HAND)
+
+
+def holds(file: Path, text: str) -> bool:
+    """Whether the same was written before."""
+    try:
+        return start_of(file, len(text.encode()) + 1) == text.encode()
+    except OSError:
+        return False
 
 
 def next_step(model: str, engine: str) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
+
+import typer
 
 from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_setup import Asked
+from dflash_deploy.cli._going_on import to_resume
 from dflash_deploy.cli._output import Column
 from dflash_deploy.cli._tune_race import Race
 from dflash_deploy.entry_yaml import as_yaml
@@ -29,9 +33,9 @@ def told(
 ) -> None:
     """The document, or the table, the choice and where its recipe is."""
     entry = registry.find(asked.wanted.model)
-    file, model = (None, None)
+    file, model, unwritten = (None, None, None)
     if choice is not None:
-        file, model = _written(entry, plan, race.report, choice, asked, show=show)
+        file, model, unwritten = _written(entry, plan, race, choice, asked, show=show)
     _output.note(f"the whole report: {race.path}")  # before anything goes to who may leave
     if asked.json:
         _output.json({
@@ -53,6 +57,9 @@ def told(
         words = ("dflash", "serve", asked.wanted.model, "--engine", plan.engine, *where)
         load = choice.up_to if choice and choice.up_to else plan.concurrency
         _output.note(f"next: {shlex.join((*words, '--concurrency', str(load)))}")
+    if unwritten is not None:  # the recipe was told before it
+        _output.error(unwritten, as_json=False)
+        raise typer.Exit(unwritten.exit_code)
 
 
 def sentence(report: Report, choice: Choice | None) -> str:
@@ -115,30 +122,38 @@ def _table(report: Report) -> None:
 
 
 def _written(
-    entry: Entry, plan: Plan, report: Report, choice: Choice, asked: Asked,
-    *, show: bool,
-) -> tuple[str | None, Model]:  # fmt: skip
-    """The overlay, and its file; None where it is only to be shown, or cannot stand there."""
+    entry: Entry, plan: Plan, race: Race, choice: Choice, asked: Asked, *, show: bool
+) -> tuple[str | None, Model, DFlashError | None]:  # fmt: skip
+    """The overlay, and its file; None where it is only to be shown, or why it is not there."""
     base = base_recipe(entry, plan)
     dtype: KvDtype = asked.wanted.kv_dtype.value
     try:
-        made = overlay(report, entry, base, choice, plan.target.name, dtype)
+        made = overlay(race.report, entry, base, choice, plan.target.name, dtype)
     except DFlashError as error:
         _output.warning(f"no recipe is written: {error.message}")
-        return None, alone(report, entry, base, choice, dtype)
+        return None, alone(race.report, entry, base, choice, dtype), None
     for line in made.notes:
         _output.warning(line)
     if show:
-        return None, made.model
+        return None, made.model, None
     file = (asked.wanted.registry or user_folder()) / made.file
-    comment = f"Written by `dflash tune` on {report.date[:10]}."
+    text = as_yaml(made.model, (f"Written by `dflash tune` on {race.report.date[:10]}.",))
+    if _entry_file.holds(file, text):
+        return str(file), made.model, None
     try:
-        _entry_file.write(file, as_yaml(made.model, (comment,)), asked.wanted.registry,
+        _entry_file.write(file, text, asked.wanted.registry,
                           lambda after: _prove(after, entry.id, made.model))  # fmt: skip
     except DFlashError as error:
-        _output.warning(f"no recipe is written: {error.message}")
-        return None, made.model
-    return str(file), made.model
+        return None, made.model, _unwritten(error, race.path)
+    return str(file), made.model, None
+
+
+def _unwritten(error: DFlashError, report: Path) -> DFlashError:
+    """Nothing is measured again for a recipe that found no place."""
+    return type(error)(
+        f"the recipe is not written: {error.message}",
+        hint=f"{to_resume(report)} writes it, once it can be",
+    )
 
 
 def base_recipe(entry: Entry, plan: Plan) -> Recipe:

@@ -67,6 +67,8 @@ def tune(wanted: Tuning) -> None:
     if wanted.dry_run:
         _foretell(registry, wanted, asked, steps, blocks)
         return
+    if not wanted.show:
+        _entry_file.check_place(wanted.asked.wanted.registry)
     check_simulation(os.environ)
     check_enough(steps)
     make_room(steps.most_open)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -274,3 +275,34 @@ def test_slips_are_one_line(tune, tmp_path):
         assert ended.code == code
         assert said in ended.err
         assert "Traceback" not in ended.err
+
+
+def test_a_recipe_that_finds_no_place_is_told_and_written_by_the_command_that_is_named(
+    tune, tmp_path
+):
+    options = ("--no-schedule", "--repeats", "1", "--max-tokens", "8")
+    # a folder in the way of the recipe's is found when it is written, and not before
+    (tmp_path / "config" / "dflash" / "registry" / "models").mkdir(parents=True)
+    (tmp_path / "config" / "dflash" / "registry" / "models" / "openai").touch()
+    ended = tune(*options)
+    assert ended.code == 3
+    assert "the recipe is not written: " in ended.err
+    assert "extends: openai/gpt-oss-20b" in ended.out
+    resume = ("--resume", str(tmp_path / "tune.json"))
+    assert "hint: dflash tune gpt-oss-20b --engine vllm" in ended.err
+    assert f"{shlex.join(resume)} writes it, once it can be" in ended.err
+    (tmp_path / "config" / "dflash" / "registry" / "models" / "openai").unlink()
+    for _ in range(2):  # once more: it is there, and the same
+        ended = tune(*options, *resume)
+        assert ended.code == 0, ended.err
+        assert str(written(tmp_path)[0]) in ended.out
+        assert "starting the server" not in ended.err
+
+
+def test_a_place_where_no_recipe_can_be_is_told_before_anything_starts(tune, tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "dflash").touch()
+    ended = tune()
+    assert (ended.code, "starting the server" in ended.err) == (3, False)
+    assert "config/dflash: it is no folder" in ended.err
+    assert "hint: --registry FOLDER, or --print" in ended.err
