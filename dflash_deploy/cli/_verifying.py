@@ -38,6 +38,7 @@ from dflash_deploy.registry import Registry, load
 IN_FLIGHT = "8"
 PROMPTS, SAMPLED_PROMPTS = 32, 4
 SAMPLES = 64
+INTERRUPTED = "interrupted before every pair of answers was complete"
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,14 @@ def verify(wanted: Verifying) -> None:
     try:
         run.all()
     except KeyboardInterrupt:
-        run.told(Interrupted("interrupted before every pair of answers was complete", hint=typed()))
+        run.stopped(Interrupted(INTERRUPTED, hint=typed()))
     except SystemExit:  # a signal: whoever sent it reads no tables
         run.settle(complete=False)
         raise
     except DFlashError as error:
-        run.told(error)
+        run.stopped(error)
     else:
-        run.told(None)
+        run.finished()
 
 
 def _with_defaults(registry: Registry, wanted: Verifying) -> Verifying:
@@ -144,9 +145,28 @@ class _Run:
     def _left(self, arm: Arm) -> bool:
         return len(self._of(arm)) < len(self.inquiry.questions)
 
-    def told(self, stopped: DFlashError | None) -> None:
-        """What was seen, and how it ended. Raises it where nothing was compared."""
-        self.settle(complete=stopped is None)
+    def stopped(self, error: DFlashError) -> None:
+        """What was seen before it. Raises it where nothing was compared, and else typer.Exit."""
+        self.settle(complete=False)
+        self._told(error)
+
+    def finished(self) -> None:
+        """The verdict; nothing is forgotten until it is told. Raises typer.Exit if it fails."""
+        try:
+            self._told(None)
+        except typer.Exit:
+            self.settle(complete=True)
+            raise
+        except KeyboardInterrupt:
+            self.settle(complete=False)
+            raise Interrupted("interrupted before the verdict", hint=typed()) from None
+        except (SystemExit, DFlashError) as error:
+            # a reader who left has seen enough; a signal, or a full disk, took the verdict away
+            self.settle(complete=isinstance(error, SystemExit) and not error.code)
+            raise
+        self.settle(complete=True)
+
+    def _told(self, stopped: DFlashError | None) -> None:
         found = self._found(complete=stopped is None)
         if stopped is not None and not found.compared:
             raise stopped

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -284,6 +285,18 @@ def test_what_plain_decoding_said_is_kept_where_the_draft_does_not_start(verify,
     assert "plain: 4 of 4 answered before" in again.err
     assert again.err.count(": starting the server") == 1
     assert verify().err.count(": starting the server") == 2  # it was over, and nothing is kept
+
+
+def test_a_verdict_that_nobody_could_read_leaves_what_was_kept(dflash, port, verify):
+    words = ("verify", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), *SHORT)
+    with Path("/dev/full").open("w") as full:
+        process = dflash.start(*words, stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "the output cannot be written: No space left on device" in err
+    assert "plain decoding answered is kept (4 of 4): the same command goes on" in err
+    assert verify().err.count(": starting the server") == 1
+    assert verify().err.count(": starting the server") == 2
 
 
 def test_another_command_asks_for_itself(verify):

@@ -1,0 +1,54 @@
+"""How a verification ends once every answer is there: what is kept, and what is said."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import typer
+
+from dflash_deploy.cli._verifying import _Run
+from dflash_deploy.errors import DFlashError, Interrupted
+from dflash_deploy.measure.kept import Kept
+from dflash_deploy.measure.questions import Question
+from dflash_deploy.measure.told import Said
+
+
+class Ended(_Run):
+    """All answered; `how` is what the telling comes to."""
+
+    def __init__(self, kept: Kept, how: BaseException | None) -> None:
+        self.kept, self.how, self.plain = kept, how, {0: Said}
+        self.inquiry = SimpleNamespace(questions=[Question])
+
+    def _told(self, stopped: DFlashError | None) -> None:
+        assert stopped is None
+        if self.how is not None:
+            raise self.how
+
+
+@pytest.fixture
+def kept(tmp_path) -> Kept:
+    (tmp_path / "answers.jsonl").write_text("all of them")
+    return Kept(tmp_path / "answers.jsonl")
+
+
+@pytest.mark.parametrize(
+    "how", [KeyboardInterrupt(), SystemExit(143), DFlashError("no room for the output")]
+)
+def test_what_ends_it_before_the_verdict_is_told_leaves_the_answers(kept, how, capsys):
+    with pytest.raises((Interrupted, SystemExit, DFlashError)) as raised:
+        Ended(kept, how).finished()
+    assert kept.path.exists()
+    assert "is kept (1 of 1): the same command goes on" in capsys.readouterr().err
+    if isinstance(how, KeyboardInterrupt):
+        assert (raised.value.exit_code, raised.value.hint[:6]) == (130, "dflash")
+
+
+@pytest.mark.parametrize("how", [None, typer.Exit(8), SystemExit(0)])
+def test_a_verdict_that_was_told_leaves_nothing(kept, how):
+    try:
+        Ended(kept, how).finished()
+    except (typer.Exit, SystemExit) as error:
+        assert error is how
+    assert not kept.path.exists()
