@@ -11,6 +11,7 @@ import typer
 
 from dflash_deploy.cli import (
     _output,
+    _ranks,
     bench,
     chat,
     doctor,
@@ -80,6 +81,12 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)  # so that what is half done is cleared away
+    if rank := _ranks.number(argv):
+        return _ranks.quietly(rank, lambda: _run(argv))
+    return _run(argv)
+
+
+def _run(argv: list[str]) -> int:
     _output.repeat_registry(registry_said(argv))
     try:
         code = app(argv, prog_name="dflash", standalone_mode=True)

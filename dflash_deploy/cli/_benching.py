@@ -35,7 +35,7 @@ from dflash_deploy.measure.placeless import placeless
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Report, document
 from dflash_deploy.measure.resuming import resumed
-from dflash_deploy.measure.team import Team, ranks, team
+from dflash_deploy.measure.team import Team, launched, ranks, team
 from dflash_deploy.plan import without_password
 from dflash_deploy.registry import Registry, load
 
@@ -218,7 +218,7 @@ def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Re
 
 
 def _command() -> str:
-    words = placeless(["dflash", *sys.argv[1:]], Path.cwd())
+    words = placeless([*launched(), *sys.argv[1:]], Path.cwd())
     return without_password(shlex.join(words))
 
 

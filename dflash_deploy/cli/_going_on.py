@@ -14,6 +14,7 @@ from dflash_deploy.errors import DFlashError, Interrupted, UsageError, unread
 from dflash_deploy.launch import state
 from dflash_deploy.measure import results
 from dflash_deploy.measure.resuming import going_on
+from dflash_deploy.measure.team import launched
 from dflash_deploy.plan import without_password
 
 
@@ -76,11 +77,11 @@ def keeping(
 
 
 def to_resume(path: Path) -> str:
-    return without_password(going_on(["dflash", *sys.argv[1:]], path))
+    return without_password(going_on([*launched(), *sys.argv[1:]], path))
 
 
 def typed() -> str:
-    return without_password(shlex.join(["dflash", *sys.argv[1:]]))
+    return without_password(shlex.join([*launched(), *sys.argv[1:]]))
 
 
 def _kept(runs: int, path: Path) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
 
-from dflash_deploy.errors import UsageError
+from dflash_deploy.errors import LaunchError, UsageError
 from dflash_deploy.measure.sample import Sample
 
 
@@ -38,7 +40,8 @@ class Gloo:
         from torch import distributed
 
         packed: list[bytes | None] = [None] * self.ranks
-        distributed.all_gather_object(packed, msgspec.msgpack.encode(sample))
+        with _together():
+            distributed.all_gather_object(packed, msgspec.msgpack.encode(sample))
         return [msgspec.msgpack.decode(part or b"", type=Sample) for part in packed]
 
 
@@ -48,6 +51,15 @@ def ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
         return int(environ.get("RANK", "0")), int(environ.get("WORLD_SIZE", "1"))
     except ValueError as error:
         raise UsageError("RANK and WORLD_SIZE are numbers that torchrun sets") from error
+
+
+def launched(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """What was typed before the command's own words. Raises UsageError."""
+    count = ranks(environ)[1]
+    if count == 1:
+        return ["dflash"]
+    here = environ.get("LOCAL_WORLD_SIZE", str(count))
+    return ["torchrun", f"--nproc_per_node={here}", "-m", "dflash_deploy"]
 
 
 def check_single(command: str) -> None:
@@ -68,8 +80,22 @@ def team() -> Iterator[Team]:
         return
     from torch import distributed
 
-    distributed.init_process_group("gloo", rank=rank, world_size=count)
+    with _together():
+        distributed.init_process_group("gloo", rank=rank, world_size=count)
     try:
         yield Gloo(rank, count)
     finally:
         distributed.destroy_process_group()
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    """What torch says of a process that is gone is a line of its own sources."""
+    try:
+        yield
+    except RuntimeError as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise LaunchError(
+            "another process of this torchrun ended, or cannot be reached",
+            hint=shlex.join([*launched(), *sys.argv[1:]]), detail=said[0],
+        ) from error  # fmt: skip
