@@ -100,7 +100,9 @@ def course(
     most = requests or max(enough_for(load) for load in found)
     mode, key = thinking(registry, asked)
     if ranks > most:
-        raise UsageError(f"{most} requests cannot be shared by {ranks} processes")
+        raise UsageError(
+            f"{most} requests cannot be shared by {ranks} processes", hint=f"--num-prompts {ranks}"
+        )
     default = CPU_WORKLOAD if engine == "transformers" else DEFAULT
     names = tuple(dict.fromkeys(asked.workloads or (default,)))
     tasks = [_task(registry, asked, name, most, mode) for name in names]

@@ -50,7 +50,9 @@ def ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
     try:
         return int(environ.get("RANK", "0")), int(environ.get("WORLD_SIZE", "1"))
     except ValueError as error:
-        raise UsageError("RANK and WORLD_SIZE are numbers that torchrun sets") from error
+        raise UsageError(
+            "RANK and WORLD_SIZE are numbers that torchrun sets", hint="unset RANK WORLD_SIZE"
+        ) from error
 
 
 def launched(environ: Mapping[str, str] = os.environ) -> list[str]:
