@@ -125,22 +125,24 @@ def _fault(report: Report) -> str | None:
 def check_writable(path: Path, option: str = "--output") -> None:
     """Before minutes are spent. Raises UsageError."""
     elsewhere = f"{option} FILE, in a folder of yours"
-    folder = Path(os.path.realpath(path)).parent
+    real = Path(os.path.realpath(path))
     try:
-        why = _unwritable(path, folder)
+        why = _unwritable(path, real)
     except OSError as error:  # a name that is too long, a folder that nobody may look into
         why = unread(error)
     if why:
         raise UsageError(f"the results cannot be written to {path}: {why}", hint=elsewhere)
     with suppress(OSError):
-        if shutil.disk_usage(folder).free < ROOM:
+        if shutil.disk_usage(real.parent).free < ROOM:
             raise UsageError(f"there is no room for {path}", hint=f"{elsewhere} with room for it")
 
 
-def _unwritable(path: Path, folder: Path) -> str | None:
+def _unwritable(path: Path, real: Path) -> str | None:
     """Why; what is no file (a device, a pipe) would give way to one."""
-    if not folder.is_dir():
+    if real.is_symlink():
+        return "it is a link that leads nowhere but to itself"
+    if not real.parent.is_dir():
         return "there is no such folder"
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not os.access(real.parent, os.W_OK | os.X_OK):
         return "no file can be made in its folder"
     return "it is no file" if path.exists() and not path.is_file() else None

@@ -139,7 +139,10 @@ def test_nothing_but_a_file_gives_way_to_a_report(tmp_path):
         with pytest.raises(UsageError, match="it is no file") as raised:
             check_writable(Path(other))
         assert raised.value.hint.startswith("--output FILE")
-    for said, other in (("too long", "x" * 256), ("no such folder", "pipe/x")):
+    (tmp_path / "round").symlink_to("round")
+    for said, other in (
+        ("too long", "x" * 256), ("no such folder", "pipe/x"), ("to itself", "round"),
+    ):  # fmt: skip
         with pytest.raises(UsageError, match=said):
             check_writable(tmp_path / other)
 
