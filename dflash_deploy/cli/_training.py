@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
         raise Unsupported(
             f"{found.id} needs its repository's own code", hint="--trust-remote-code runs it"
         )
-    where = folder.resolve().name
+    where = Path(os.path.realpath(folder)).name
     draft = wanted.draft_id or f"{where}/{found.id.rpartition('/')[2]}-DFlash"
     if not HUB_ID.fullmatch(draft):
         raise UsageError(f"`{draft}` is no hub id", hint="--id OWNER/NAME")

@@ -98,6 +98,18 @@ def test_a_slip_is_one_line_and_a_hint(bare, tmp_path, argv, code, message, hint
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize("option", ["--output", "--prompts"])
+def test_a_link_that_leads_to_itself_is_one_line(bare, tmp_path, option):
+    (tmp_path / "round").symlink_to("round")
+    given = {"--output": tmp_path / "out"} | {option: tmp_path / "round"}
+    ended = bare.run(
+        "train", "smollm2-135m", *(str(word) for pair in given.items() for word in pair)
+    )
+    assert ended.code == 2
+    assert "cannot be read: Too many levels of symbolic links" in ended.err
+    assert "Traceback" not in ended.err
+
+
 def test_ctrl_c_keeps_the_step_and_the_same_command_goes_on(bare, target, tmp_path):
     bare.env["OMP_NUM_THREADS"] = "1"
     argv = ("train", str(target), *SIZES, "--steps", "5000", "--output", str(tmp_path / "run"))
