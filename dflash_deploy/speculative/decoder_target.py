@@ -99,7 +99,7 @@ class DecoderTarget(nn.Module):
         if self.weight_bytes > PACKED_AT_MOST:
             return
         for linear in linears(self):
-            for rows in widths:
+            for rows in (1, *widths):
                 linear.pack(rows)
         if self._screen is None and not self.lm_head.rounded and can_screen(self.lm_head.weight):
             self._screen = Screen(self.lm_head.weight)

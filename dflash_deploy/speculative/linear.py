@@ -1,4 +1,4 @@
-"""A linear layer whose weight is also kept packed for one number of rows."""
+"""A linear layer whose weight is also kept in the order that a kernel for a few rows reads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from torch.nn import functional
 
 from dflash_deploy.speculative.rounded import RoundedProduct, RowProduct, can_round
 
+EXPECTED = 8
+"""Rows of a verification, which oneDNN is told: others are no slower for it."""
+
 
 def can_pack(weight: Tensor) -> bool:
-    """MKL packs single precision on the CPU; anything else takes the plain product."""
+    """Single precision on a CPU with MKL; anything else takes the plain product."""
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
@@ -22,11 +25,21 @@ def can_pack(weight: Tensor) -> bool:
     )
 
 
+def packs_once() -> bool:
+    """Whether one packed copy, oneDNN's, serves every number of rows.
+
+    It is for CPUs without AVX-512. On an AMD EPYC with AVX2 a target's products took 30, 36 and
+    43 ms with it for 1, 4 and 8 rows, and 46, 98 and 89 with MKL; and a row came out the same, bit
+    for bit, at every width. With AVX-512 the two are as fast (`benchmarks/kernels.py`).
+    """
+    return torch.backends.mkldnn.is_available() and not torch.cpu.get_capabilities().get("avx512_f")
+
+
 class Linear(nn.Module):
     """`y = x W^T + b` for x [rows, in].
 
-    One row is bound by reading the weight, and so is a handful of rows, but only if MKL finds the
-    weight already in the order its kernel reads: packing makes 8 rows cost about 1.3 rows, not 2.
+    One row is bound by reading the weight, and so is a handful of rows, but only if a kernel finds
+    the weight already in the order it reads: packing makes 8 rows cost about 1.3 rows, not 2.
     """
 
     weight: Tensor
@@ -37,10 +50,16 @@ class Linear(nn.Module):
         self.register_buffer("weight", weight.contiguous())
         self.register_buffer("bias", None if bias is None else bias.contiguous())
         self._packs: dict[int, Tensor] = {}
+        self._one_pack: Tensor | None = None
         self._rounded: RoundedProduct | RowProduct | None = None
 
     @property
+    def packed(self) -> bool:
+        return bool(self._packs) or self._one_pack is not None
+
+    @property
     def packed_rows(self) -> set[int]:
+        """The numbers of rows that it is packed for; none where one copy serves all."""
         return set(self._packs)
 
     @property
@@ -48,8 +67,15 @@ class Linear(nn.Module):
         return self._rounded is not None
 
     def pack(self, rows: int) -> None:
-        """Keep another copy of the weight, packed for exactly `rows` rows."""
-        if rows > 1 and rows not in self._packs and not self._rounded and can_pack(self.weight):
+        """Keep another copy of the weight, packed for `rows` rows, or once for any number."""
+        if self._rounded or not can_pack(self.weight):
+            return
+        if packs_once():
+            if self._one_pack is None:
+                self._one_pack = torch.ops.mkldnn._reorder_linear_weight(  # noqa: SLF001
+                    self.weight, EXPECTED
+                )
+        elif rows > 1 and rows not in self._packs:
             packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)  # noqa: SLF001
             self._packs[rows] = packed
 
@@ -64,17 +90,25 @@ class Linear(nn.Module):
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         # moved or cast: the copies are not the weight any more
-        self._packs, self._rounded = {}, None
+        self._packs, self._one_pack, self._rounded = {}, None, None
         return super()._apply(fn, recurse)
 
     def forward(self, x: Tensor) -> Tensor:
         if self._rounded is not None:
             return self._rounded(x)
+        if self._one_pack is not None:
+            return self._by_onednn(x, self._one_pack)
         rows = x.shape[0]
         packed = self._packs.get(rows)
         if packed is None:
             return functional.linear(x, self.weight, self.bias)
         product = torch.ops.mkl._mkl_linear(x, packed, self.weight, self.bias, rows)  # noqa: SLF001
+        return cast(Tensor, product)
+
+    def _by_onednn(self, x: Tensor, packed: Tensor) -> Tensor:
+        product = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001
+            x, packed, self.bias, "none", [], ""
+        )
         return cast(Tensor, product)
 
 

@@ -4,6 +4,7 @@ import torch
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative import decoder_target
 from dflash_deploy.speculative.decoder_target import DecoderTarget, fits
+from dflash_deploy.speculative.linear import can_pack
 from tests.unit.speculative.tiny import target_model
 
 TAPS = (0, 2, 4)
@@ -101,10 +102,10 @@ def test_a_target_too_large_to_keep_twice_is_not_packed(monkeypatch):
     target = DecoderTarget(target_model("llama"))
     monkeypatch.setattr(decoder_target, "PACKED_AT_MOST", target.weight_bytes - 1)
     target.prepare((4,))
-    assert target.lm_head.packed_rows == set()
+    assert not target.lm_head.packed
     monkeypatch.setattr(decoder_target, "PACKED_AT_MOST", target.weight_bytes)
     target.prepare((4,))
-    assert target.lm_head.packed_rows == {4}
+    assert target.lm_head.packed == can_pack(target.lm_head.weight)
 
 
 @torch.inference_mode()

@@ -90,7 +90,7 @@ def test_the_callers_draft_stays_as_it_was(second, dtype):
     proposer.propose(state, 7, 3, Chooser(Sampling(9), CPU), Steady())
     assert draft.dtype == dtype
     assert torch.equal(hidden(), before)
-    assert not draft.fc.packed_rows
+    assert not draft.fc.packed
 
 
 def test_weights_that_need_no_cast_are_shared():
