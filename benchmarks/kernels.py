@@ -31,7 +31,7 @@ import torch
 from kernel_inputs import captured
 from kernel_process import LIBRARIES, Library
 
-NOW = "mkl fp32 (now)"
+NOW = "mkl fp32"
 
 
 def quartile(times):
