@@ -28,9 +28,10 @@ def can_pack(weight: Tensor) -> bool:
 def packs_once() -> bool:
     """Whether one packed copy, oneDNN's, serves every number of rows.
 
-    It is for CPUs without AVX-512. On an AMD EPYC with AVX2 a target's products took 30, 36 and
-    43 ms with it for 1, 4 and 8 rows, and 46, 98 and 89 with MKL; and a row came out the same, bit
-    for bit, at every width. With AVX-512 the two are as fast (`benchmarks/kernels.py`).
+    It is for CPUs without AVX-512. On two cores of an AMD EPYC with AVX2 the demo target's products
+    take 26, 36 and 43 ms with it for 1, 4 and 8 rows, and 40, 76 and 86 with MKL; and a row comes
+    out the same, bit for bit, at every width. With AVX-512 the two are as fast
+    (`benchmarks/kernels.py`, docs/embedded-engine.md).
     """
     return torch.backends.mkldnn.is_available() and not torch.cpu.get_capabilities().get("avx512_f")
 
