@@ -23,7 +23,12 @@ def from_hub(
     check_home()
     import httpx
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     on_phase(f"downloading {weights.id}")
@@ -44,7 +49,7 @@ def from_hub(
             raise refused(weights, error) from error
         except HFValidationError as error:
             raise DownloadError(f"{weights.id} is not a repository's name: {error}") from error
-        except (LocalEntryNotFoundError, httpx.TransportError) as error:
+        except (LocalEntryNotFoundError, OfflineModeIsEnabled, httpx.TransportError) as error:
             if attempt == 2 or offline():
                 raise unreachable(weights, error) from error
             on_phase(f"{weights.id}: no answer, trying once more")

