@@ -387,7 +387,8 @@ def test_half_a_snapshot_and_no_network_is_one_line(
     def refused(*_: Any, **__: Any) -> None:
         raise OfflineModeIsEnabled("offline mode is enabled")
 
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    # the client reads the variable once, when it is imported
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refused)
     with pytest.raises(DownloadError, match="not complete in the local cache") as caught:
         fetch(WeightsSource("some/model", "bf16"))
