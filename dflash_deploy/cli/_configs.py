@@ -136,9 +136,8 @@ def stored_size(folder: Path) -> Stored | None:
 
 def tensor_sizes(file: Path) -> Iterator[tuple[int, int]]:
     """Bytes and parameters of each tensor; tables of token numbers are no parameters."""
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        header = msgspec.json.decode(stream.read(min(length, LONGEST_HEADER)))
+    length = int.from_bytes(start_of(file, 8), "little")
+    header = msgspec.json.decode(start_of(file, 8 + min(length, LONGEST_HEADER))[8:])
     for name, tensor in header.items():
         if name != "__metadata__":
             start, end = tensor["data_offsets"]

@@ -61,7 +61,16 @@ def launched(environ: Mapping[str, str] = os.environ) -> list[str]:
     if count == 1:
         return ["dflash"]
     here = environ.get("LOCAL_WORLD_SIZE", str(count))
-    return ["torchrun", f"--nproc_per_node={here}", "-m", "dflash_deploy"]
+    return ["torchrun", *_nodes(environ), f"--nproc_per_node={here}", "-m", "dflash_deploy"]
+
+
+def _nodes(environ: Mapping[str, str]) -> list[str]:
+    """The options of one of several machines, by what torchrun tells its processes."""
+    if environ.get("GROUP_WORLD_SIZE", "1") == "1":
+        return []
+    names = {"nnodes": "GROUP_WORLD_SIZE", "node_rank": "GROUP_RANK",
+             "master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT"}  # fmt: skip
+    return [f"--{option}={environ[name]}" for option, name in names.items() if name in environ]
 
 
 def check_single(command: str) -> None:

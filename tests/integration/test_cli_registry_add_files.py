@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shlex
 import struct
@@ -30,6 +31,13 @@ def test_a_damaged_file_of_weights_says_nothing_of_the_size(bare, tmp_path):
     added = bare.run("registry", "add", draft, "--id", "me/d", "--target", "qwen3-8b", "--json")
     (found,) = json.loads(added.out)["entry"]["drafts"]
     assert (found["parameters"], found["gib"]) == (1048626432, 1.95)
+
+
+def test_a_pipe_in_place_of_weights_is_not_waited_for(bare, tmp_path):
+    draft = folder(tmp_path / "draft", DRAFT)
+    os.mkfifo(tmp_path / "draft" / "model.safetensors")
+    added = bare.run("registry", "add", draft, "--id", "me/d", "--target", "qwen3-8b")
+    assert added.code == 0, added.err
 
 
 def limited(bytes_of_memory: int) -> None:

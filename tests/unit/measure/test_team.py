@@ -27,6 +27,17 @@ def test_the_next_command_starts_as_many_processes(started, tmp_path):
     assert to_resume(tmp_path) == f"{begin} --resume {tmp_path} -- --threads 1"
 
 
+def test_on_several_machines_each_is_told_its_own_command(started, monkeypatch):
+    several = {"RANK": "2", "WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2", "GROUP_RANK": "1",
+               "MASTER_ADDR": "head", "MASTER_PORT": "29500"}  # fmt: skip
+    for name, value in several.items():
+        monkeypatch.setenv(name, value)
+    assert typed().split(" -m ")[0].split() == [
+        "torchrun", "--nnodes=2", "--node_rank=1", "--master_addr=head", "--master_port=29500",
+        "--nproc_per_node=2",
+    ]  # fmt: skip
+
+
 def test_a_process_that_is_gone_is_one_line_and_the_command(started, monkeypatch):
     from torch import distributed
 
