@@ -1,25 +1,21 @@
 """A process of `peer_engines.py`, seen from `peers.py`."""
 
-import json
 import pathlib
-import subprocess
 import sys
+
+from line_process import LineProcess
 
 WORKER = pathlib.Path(__file__).with_name("peer_engines.py")
 
 
-class Engine:
+class Engine(LineProcess):
     """One engine that loads its weights and then answers."""
 
     def __init__(self, name, options, target, draft, noise):
         words = [sys.executable, WORKER, name, target, draft]
         words += ["--device", options.device, "--dtype", options.dtype]
         words += ["--threads", str(options.threads), "--peer-path", options.peer_path]
-        self.name = name
-        self._process = subprocess.Popen(
-            [*words, *(["--noise"] if noise else [])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        super().__init__(name, [*words, *(["--noise"] if noise else [])])
 
     @classmethod
     def start_all(cls, names, options, target, draft, *, noise=False):
@@ -41,16 +37,4 @@ class Engine:
         return True
 
     def answer(self, ids, tokens):
-        self._process.stdin.write(json.dumps({"ids": ids, "tokens": tokens}) + "\n")
-        self._process.stdin.flush()
-        return self.read()
-
-    def read(self):
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name} ended with exit code {self._process.wait()}")
-        return json.loads(line)
-
-    def end(self):
-        self._process.stdin.close()
-        self._process.wait()
+        return self.ask({"ids": ids, "tokens": tokens})
