@@ -29,7 +29,14 @@ DRAFTED: dict[Method, int] = {"mtp": 3, "eagle3": 3, "ngram": 5}
 SCHEDULE = "num_speculative_tokens_per_batch_size"
 LOOKUP = {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
 SIMULATED = "SGLANG_SIMULATE_ACC_LEN"
-SIMULATED_HOW = {"SGLANG_SIMULATE_ACC_METHOD": "match-expected"}
+SIMULATED_HOW = {
+    "SGLANG_SIMULATE_ACC_METHOD": "match-expected",
+    # the draft's tokens: one token over and over would send a mixture's rows to the same experts
+    "SGLANG_SIMULATE_ACC_TOKEN_MODE": "real-draft-token",
+}
+SIMULATED_FROM = Version("0.5.17")
+"""SGLang's DFlash worker reads these variables from here on (speculative/dflash_worker_v2.py); its
+releases before have them for other methods, and accept what the draft is worth."""
 
 
 class Other(msgspec.Struct, frozen=True):
@@ -111,6 +118,12 @@ def made_up(plan: Plan, rates: tuple[float, ...]) -> Plan:
                 "the embedded engine cannot make acceptance up", hint="--engine vllm, or sglang"
             )
         case "sglang":
+            if Version(plan.version) < SIMULATED_FROM:
+                raise Unsupported(
+                    f"sglang {plan.version} makes no acceptance up for DFlash: it does not read"
+                    f" {SIMULATED} there",
+                    hint=f"--engine-version {SIMULATED_FROM}",
+                )
             said = {SIMULATED: f"{length_of(rates):.4f}", **SIMULATED_HOW}
             return msgspec.structs.replace(plan, env={**plan.env, **said})
     given = _given(plan)

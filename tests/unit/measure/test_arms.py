@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from packaging.version import Version
 
 from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.flag_tables import tables
 from dflash_deploy.hardware import parse
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.measure.arms import (
+    SIMULATED_FROM,
     check_simulation,
     dflash_arm,
     other_arm,
@@ -100,7 +102,14 @@ def test_vllms_made_up_acceptance_has_a_rate_for_each_token():
 def test_sglangs_made_up_acceptance_is_a_length_in_the_environment():
     arm, plan = dflash_arm(planned("sglang", block_size=4), (0.8, 0.6, 0.4))
     assert plan.env["SGLANG_SIMULATE_ACC_LEN"] == "2.8000"
+    assert plan.env["SGLANG_SIMULATE_ACC_TOKEN_MODE"] == "real-draft-token"
     assert arm.env == plan.env
+
+
+def test_an_sglang_that_would_not_make_it_up_for_dflash_is_refused():
+    with pytest.raises(Unsupported, match=r"0\.5\.16 makes no acceptance up for DFlash") as caught:
+        dflash_arm(planned("sglang", "0.5.16", block_size=4), (0.8, 0.6, 0.4))
+    assert caught.value.hint == "--engine-version 0.5.17"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +158,8 @@ def test_every_release_known_has_every_arm(engine):
         a_plan = fake_plan(engine, version=table.version)
         for said in ("mtp", "eagle3=org/draft", "ngram"):
             other_arm(a_plan, read_other(said))
-        dflash_arm(a_plan, (0.5,) * 15)
+        if engine == "vllm" or Version(table.version) >= SIMULATED_FROM:
+            dflash_arm(a_plan, (0.5,) * 15)
 
 
 @pytest.mark.parametrize("said", ["medusa", "eagle3", "mtp=x", "mtp:0", "mtp:x", ""])
