@@ -83,14 +83,15 @@ def train(wanted: Wanted) -> None:
 
 
 def find(registry: Registry, name: str) -> Found:
-    """The target by alias or id, in a folder, or on the hub. Raises UnknownModel and others."""
+    """The target in a folder, by alias or id, or on the hub. Raises UnknownModel and others."""
     path = Path(name)
-    if name.lower() in registry.names:
-        entry = registry.find(name)
-        return Found(entry.id, entry.target, entry=entry)
+    # first: a run in `org/model` makes an entry of that id, and the same command comes again
     if (path / "config.json").is_file():
         folder = path.resolve()
         source = from_folder(path, in_cache(path) or "/".join(folder.parts[-2:]))
+    elif name.lower() in registry.names:
+        entry = registry.find(name)
+        return Found(entry.id, entry.target, entry=entry)
     elif HUB_ID.fullmatch(name) and not path.exists():
         source, folder = from_hub(name), None
     elif path.is_dir():

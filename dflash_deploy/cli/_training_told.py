@@ -108,9 +108,11 @@ def entered(
     """The file of its entry. The draft is whole without one: a refusal is only told."""
     if plan.draft.lower() in registry.names:
         return Path(registry.find(plan.draft).files[0])
+    known = plan.target.lower() in registry.names  # from a run before, say
     try:
         result = _adding.added(
-            str(draft), target=plan.target, target_config=config, draft_id=plan.draft,
+            str(draft), target=plan.target, target_config=None if known else config,
+            draft_id=plan.draft,
             folder=wanted.registry,
         )  # fmt: skip
         _adding.write(result, wanted.registry)

@@ -95,7 +95,8 @@ def train(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Default: 0."),
+        # torch's numbers end at 2**63, and a seed is multiplied by a million on its way there
+        typer.Option(min=0, max=2**32 - 1, help="Default: 0."),
     ] = None,
     draft_id: Annotated[
         str | None, typer.Option("--id", help="The hub id that the draft will have.")
