@@ -108,6 +108,21 @@ def load_model(
     return model.to(device).eval()
 
 
+def load_config(
+    path_or_hub_id: str | Path, revision: str | None = None, *, trust_remote_code: bool = False
+) -> Any:
+    """Its transformers config alone, before anybody waits for the weights."""
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(
+            path_or_hub_id, revision=revision, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError) as error:
+        failed = f"the target {path_or_hub_id} could not be loaded"
+        raise refusal(str(path_or_hub_id), revision, error, failed) from error
+
+
 def as_target(model: Any) -> Target:
     """Our own forward pass where it computes the same, transformers' everywhere else."""
     if isinstance(model, (decoder_target.DecoderTarget, HubTarget)):

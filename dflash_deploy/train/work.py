@@ -13,7 +13,7 @@ from dflash_deploy.errors import Unsupported, UsageError
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.speculative.config import DraftConfig, parse_config
 from dflash_deploy.speculative.decoder import check_fit
-from dflash_deploy.speculative.load import load_model
+from dflash_deploy.speculative.load import load_config, load_model
 from dflash_deploy.speculative.target import shape_of
 from dflash_deploy.train import acceptance, answers, asking, prompts, recipe, start
 from dflash_deploy.train.blocks import Answer
@@ -50,11 +50,9 @@ class Work:
         asked = prompts.write(self._folder, plan)
         if (self._folder / acceptance.FILE).exists():
             return
-        begun = None
-        if plan.start is not None and not self._draft.exists():
-            # what cannot be trained is refused before thousands of answers are written for it
-            begun = start.shape(Path(plan.start))
         chat = Chat(plan)
+        # what cannot be trained is refused before thousands of answers are written for it
+        config = None if self._draft.exists() else self._config(chat)
         more = asking.write(
             self._folder, plan, chat, self._devices, self._ends(chat), self._told("prompts")
         ) if plan.self_prompts else []  # fmt: skip
@@ -64,8 +62,8 @@ class Work:
         self._copies = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # the other GPUs' memory is not needed again
-        if not self._draft.exists():
-            self._train(chat, said, held_out, begun)
+        if config is not None:
+            self._train(config, said, held_out)
         acceptance.measure(
             self._folder, self._draft, plan, self._ends(chat), self._loaded(), held_out,
             {each.id: each.kind for each in asked}, self._told("acceptance"), self._stop,
@@ -121,20 +119,28 @@ class Work:
             return answers.on_gpus(plan, chat, self._devices(), self._ends(chat))
         return answers.in_turn(answers.from_here(plan, chat, self._loaded()))
 
+    def _config(self, chat: Chat) -> DraftConfig:
+        """The draft's. Of the target its config alone is read: a server may need the memory."""
+        plan = self._plan
+        target = load_config(plan.model, plan.revision, trust_remote_code=plan.trust_remote_code)
+        shape, text = shape_of(target), target.get_text_config()
+        heads, kv_heads = (
+            getattr(text, name, 0) for name in ("num_attention_heads", "num_key_value_heads")
+        )
+        if not (heads and kv_heads) or heads % kv_heads:
+            raise Unsupported(f"{plan.target} has attention heads of a kind unknown here")
+        if plan.start is not None:
+            config = start.shape(Path(plan.start))
+        else:
+            mask = chat.mask_token(plan.mask_token_id, shape.vocab_size)
+            config = parse_config(config_json(target, plan, mask), "the draft's config")
+        check_fit(config, shape)
+        return config
+
     def _train(
-        self,
-        chat: Chat,
-        said: Sequence[Answer],
-        held_out: Sequence[Answer],
-        begun: DraftConfig | None,
+        self, config: DraftConfig, said: Sequence[Answer], held_out: Sequence[Answer]
     ) -> None:
         plan, model = self._plan, self._loaded()
-        config_of = model.config.get_text_config()
-        if config_of.num_attention_heads % config_of.num_key_value_heads:
-            raise Unsupported(f"{plan.target} has attention heads of a kind unknown here")
-        mask = chat.mask_token(plan.mask_token_id, config_of.vocab_size)
-        config = begun or parse_config(config_json(model.config, plan, mask), "the draft's config")
-        check_fit(config, shape_of(model.config))
         target = Frozen(model, config.target_layer_ids)
         state = train(
             self._folder, plan, config, target, said, held_out, self._step, self._stop, devices()
