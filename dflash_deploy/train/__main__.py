@@ -60,6 +60,7 @@ def _work(folder: Path, line: Line) -> None:
     """Every failure that a user can do something about becomes a DFlashError."""
     from transformers.utils import logging
 
+    from dflash_deploy.train import files
     from dflash_deploy.train.loop import Stopped
     from dflash_deploy.train.work import Work
 
@@ -67,7 +68,8 @@ def _work(folder: Path, line: Line) -> None:
     logging.set_verbosity_error()
     key = "DFLASH_API_KEY" if os.environ.get("DFLASH_API_KEY") else None
     try:
-        Work(folder, line.say, line.stop, key).run()
+        with files.alone(folder):
+            Work(folder, line.say, line.stop, key).run()
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(
             f"interrupted: what was done is in {folder}", hint="the same command goes on with it"
@@ -77,7 +79,10 @@ def _work(folder: Path, line: Line) -> None:
             raise DoesNotFit(
                 f"the disk of {folder} is full", hint="make room; the same command goes on"
             ) from error
-        raise UsageError(f"{error.filename or folder}: {unread(error)}") from error
+        raise UsageError(
+            f"{error.filename or folder}: {unread(error)}",
+            hint="mend that; the same command goes on",
+        ) from error
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or any(part in str(error) for part in NO_MEMORY):
             raise DoesNotFit(

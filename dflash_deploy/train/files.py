@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +12,39 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from dflash_deploy.errors import UsageError
+
 T = TypeVar("T")
+PATIENCE = 30.0
+"""Seconds: a process whose command was killed ends after the step, or the answer, that it is at."""
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else works in the folder meanwhile. Raises UsageError once patience is at its end."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    until = time.monotonic() + PATIENCE
+    try:
+        while not _locked(descriptor):
+            if time.monotonic() > until:
+                raise UsageError(
+                    f"another `dflash train` works in {folder}",
+                    hint="the same command, once that one has ended; or another --output",
+                )
+            time.sleep(0.2)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: there nobody can tell
+        return True
+    return True
 
 
 @contextmanager
