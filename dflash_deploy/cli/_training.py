@@ -61,6 +61,8 @@ def train(wanted: Wanted) -> None:
         plan = going_on(
             registry, wanted.start, found.target, plan, wanted.values, whole=not wanted.dry_run
         )
+    if wanted.dry_run and plan.path:
+        plan = msgspec.structs.replace(plan, prompts=len(prompts.chosen(plan)))
     foreseen = _foreseen(registry, plan, found)
     if wanted.dry_run:
         if foreseen is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -117,7 +116,7 @@ def train(
     _training.train(_training.Wanted(
         target, output, registry, weights, trust_remote_code, draft_id, start, dry_run, json,
         {
-            "path": os.path.realpath(prompts) if prompts else None, "prompts": num_prompts,
+            "path": str(prompts.absolute()) if prompts else None, "prompts": num_prompts,
             "self_prompts": self_prompts,
             "held_out": held_out, "url": url, "served_name": served_name,
             "answer_tokens": max_tokens, "sampled": sampled, "length": max_length, "layers": layers,

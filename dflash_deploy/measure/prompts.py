@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -62,7 +63,8 @@ def read_prompts(path: Path, category: str) -> list[Prompt]:
         ) from error
     if len(data) > LARGEST:
         raise UsageError(f"{path} is over {LARGEST >> 20} MiB", hint="take a part of it")
-    lines = enumerate(data.split(b"\n"), 1)
+    # Windows' editors put a mark before the first line
+    lines = enumerate(data.removeprefix(BOM_UTF8).split(b"\n"), 1)
     prompts = [_prompt(path, number, line, category) for number, line in lines if line.strip()]
     if not prompts:
         raise UsageError(f"{path} holds no prompts", hint=SHAPE)

@@ -15,12 +15,10 @@ from dflash_deploy.train.batched import Continued
 from dflash_deploy.train.chat import Chat
 from dflash_deploy.train.gpus import Devices
 from dflash_deploy.train.prompts import Asked, own_roles, said_by_user
-from dflash_deploy.train.recipe import Recipe
+from dflash_deploy.train.recipe import OWN_TOKENS, Recipe
 
 FILE = "own-prompts.jsonl"
 KIND = "own"
-TOKENS = 96
-"""Of a prompt; one that has not ended by then is dropped."""
 SHORTEST = 10
 """Characters."""
 
@@ -52,7 +50,8 @@ def _texts(
     ]
     found: dict[str, None] = {}
     for begin in range(0, len(starts), devices.window):
-        rows = [Continued(start, TOKENS, 1.0) for start in starts[begin : begin + devices.window]]
+        window = starts[begin : begin + devices.window]
+        rows = [Continued(start, OWN_TOKENS, 1.0) for start in window]
         said = devices.continued(rows, ends, recipe.seed * 1_000_003 + begin)
         found |= dict.fromkeys(_whole(said, ends, chat))
         told(begin + len(rows), len(starts))

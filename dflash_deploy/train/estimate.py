@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dflash_deploy.schema import Target
-from dflash_deploy.train.recipe import Recipe, taps
+from dflash_deploy.train.recipe import OWN_TOKENS, Recipe, taps
 
 GIB = 1 << 30
 UNITS = {"M": 1e6, "B": 1e9, "T": 1e12}
@@ -112,7 +112,8 @@ def estimate(recipe: Recipe, size: Size, device: Device) -> Estimate:
 
 
 def time(recipe: Recipe, size: Size, device: Device) -> list[Sum]:
-    tokens = (recipe.prompts + recipe.self_prompts) * recipe.answer_tokens
+    answer = min(recipe.answer_tokens, recipe.length)
+    tokens = (recipe.prompts + recipe.self_prompts) * answer
     rate = device.bandwidth / (size.parameters * device.bytes)
     said = f"{device.bandwidth / 1e9:.0f} GB/s / {size.parameters * device.bytes / 1e9:.2f} GB"
     if recipe.url:
@@ -124,9 +125,12 @@ def time(recipe: Recipe, size: Size, device: Device) -> list[Sum]:
         + 6 * size.draft(recipe) * (context + rows)
         + 8 * size.vocabulary * size.hidden * rows
     )
-    held = 2 * recipe.held_out * recipe.answer_tokens
+    held = 2 * recipe.held_out * answer
     local = device.bandwidth / (size.parameters * device.bytes)
+    own = recipe.self_prompts * OWN_TOKENS
+    asked = [Sum("own prompts", own / local, f"{own:,} tokens / {local:,.0f} a second")]
     return [
+        *(asked if own else ()),
         Sum("answers", tokens / rate, f"{tokens:,.0f} tokens / {rate:,.0f} a second ({said})"),
         Sum("training", recipe.steps * operations / device.arithmetic,
             f"{recipe.steps:,} steps x {operations / 1e9:,.0f} G operations /"

@@ -14,6 +14,8 @@ FILE = "recipe.json"
 DECAY = {16: 7.0, 10: 5.0, 8: 4.0}
 """How far into a block a token counts, by block size: arXiv 2602.06036."""
 TAPS = 5
+OWN_TOKENS = 96
+"""Of a prompt that the target writes; one that has not ended by then is dropped."""
 MOVES = frozenset({"model", "url", "served_name", "path"})
 """May differ when a run is taken up again: they say where things are, not what they are."""
 

@@ -1,6 +1,9 @@
-"""`dflash train` in a folder where somebody has trained before."""
+"""`dflash train` in a folder where somebody has trained before, and with prompts of odd kinds."""
 
 from __future__ import annotations
+
+import json
+import os
 
 import pytest
 
@@ -34,3 +37,28 @@ def test_a_seed_that_no_generator_takes_is_a_slip(bare, home):
     assert ended.code == 2
     assert "--seed" in ended.err
     assert not (home / "seed").exists()
+
+
+def test_a_dry_run_counts_the_prompts_that_are_there(bare, home):
+    options = ("--dry-run", "--held-out", "2")
+    ended = bare.run("train", "org/tiny", *options, "--prompts", "none.jsonl", cwd=home)
+    assert ended.code == 2
+    assert "none.jsonl cannot be read" in ended.err
+    lines = "".join(f'{{"prompt": "Question {n}"}}\n' for n in range(5))
+    (home / "windows.jsonl").write_text("\ufeff" + lines.replace("\n", "\r\n"), encoding="utf-8")
+    ended = bare.run(
+        "train", "org/tiny", *options, "--prompts", "windows.jsonl", "--json", cwd=home
+    )
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["recipe"]["prompts"] == 5
+
+
+def test_prompts_from_a_pipe_of_the_shell(bare, home):
+    reader, writer = os.pipe()
+    os.write(writer, b'{"prompt": "What is it?"}\n' * 5)
+    os.close(writer)
+    options = ("--dry-run", "--held-out", "2", "--prompts", f"/dev/fd/{reader}")
+    ended = bare.run("train", "org/tiny", *options, cwd=home, pass_fds=(reader,))
+    os.close(reader)
+    assert ended.code == 0, ended.err
+    assert "5 prompts" in ended.out

@@ -22,6 +22,11 @@ def test_more_of_anything_takes_longer(size):
     assert seconds(steps=200) > seconds(steps=100)
     assert seconds(layers=5) > seconds(layers=2)
     assert seconds(prompts=2000) > seconds()
+    # they are written before they are answered, and never by the server
+    assert seconds(self_prompts=1000) > seconds(prompts=2000)
+    assert seconds(self_prompts=1000, url="http://x") > seconds(prompts=2000, url="http://x")
+    # an answer ends where the sequence does
+    assert seconds(answer_tokens=10**6) == seconds(answer_tokens=48)
     assert seconds(url="http://x") < seconds()
     assert seconds(estimate.GPU) < seconds()
 
