@@ -13,6 +13,7 @@ from dflash_deploy.cli._output import Column
 from dflash_deploy.cli._training_process import span
 from dflash_deploy.errors import DFlashError
 from dflash_deploy.registry import Registry
+from dflash_deploy.train import files
 from dflash_deploy.train.estimate import GIB, Estimate, Sum
 from dflash_deploy.train.recipe import Recipe
 
@@ -63,7 +64,11 @@ def told(
 ) -> None:
     """The draft, what it is worth, and the entry that serves it."""
     draft = folder / plan.draft.rpartition("/")[2]
-    acceptance: dict[str, Any] = msgspec.json.decode((folder / "acceptance.json").read_bytes())
+    measured = folder / "acceptance.json"
+    try:
+        acceptance = msgspec.json.decode(measured.read_bytes(), type=dict[str, Any])
+    except ValueError as error:
+        raise files.damaged(measured, str(error)) from error
     file = entered(wanted, registry, plan, draft, config)
     if wanted.json:
         _output.json({

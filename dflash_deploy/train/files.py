@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,13 +65,27 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def read_lines(path: Path, kind: type[T]) -> list[T]:
-    """What was written line by line. A last line that was cut off is no line."""
+    """What was written line by line. A last line that was cut off is no line.
+
+    Raises UsageError for what is no such file.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
     complete = data[: data.rfind(b"\n") + 1]
-    return [msgspec.json.decode(line, type=kind) for line in complete.splitlines()]
+    try:
+        return [msgspec.json.decode(line, type=kind) for line in complete.splitlines()]
+    except ValueError as error:  # no JSON, no UTF-8, or not of this kind
+        raise damaged(path, str(error)) from error
+
+
+def damaged(path: Path, why: str) -> UsageError:
+    """The error for a file of a run that somebody or something has written to."""
+    return UsageError(
+        f"{path} is damaged: {why}",
+        hint=f"rm {shlex.quote(str(path))}; then the same command makes it again",
+    )
 
 
 def rewrite(path: Path, lines: list[T]) -> None:

@@ -8,6 +8,7 @@ from math import cos, pi
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from zipfile import is_zipfile
 
 import msgspec
 import torch
@@ -119,6 +120,8 @@ def begun(folder: Path, plan: Recipe, config: DraftConfig, target: Frozen, feed:
     state = State(tensors, torch.empty(0), optimisers(tensors, plan.learning_rate))
     file = folder / CHECKPOINT
     if file.exists():
+        if not is_zipfile(file):
+            raise files.damaged(file, "it has no end")
         read: dict[str, Any] = torch.load(file, map_location=target.device, weights_only=True)
         with torch.no_grad():
             for name, tensor in tensors.items():
