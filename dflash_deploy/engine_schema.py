@@ -6,6 +6,7 @@ say by comparing values is one of the named checks, which `checks.py` computes.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 import msgspec
@@ -348,7 +349,7 @@ class Install(Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Engine(Struct, frozen=True, kw_only=True):
+class Engine(Struct, frozen=True, kw_only=True, dict=True):
     """One file of `registry/engines`."""
 
     distribution: str
@@ -377,3 +378,8 @@ class Engine(Struct, frozen=True, kw_only=True):
     """None: it needs no environment of its own."""
     allowed_flags: list[str] = []
     """What `flags` of an overlay's recipe may set: no paths, no hooks, no remote code."""
+
+    @cached_property
+    def meanings(self) -> dict[str, str]:
+        """What the registry calls what a flag says."""
+        return {spelling.flag: spelling.setting for spelling in self.spellings}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,15 +46,19 @@ class Flag(Values, frozen=True, kw_only=True):
         return next((key for key in self.keys if key.name == name), None)
 
 
-class FlagTable(Struct, frozen=True, kw_only=True):
+class FlagTable(Struct, frozen=True, kw_only=True, dict=True):
     """Every option of one release."""
 
     engine: str
     version: str
     flags: list[Flag]
 
-    def names(self) -> dict[str, Flag]:
+    def names(self) -> Mapping[str, Flag]:
         """Each spelling, with its flag; a key of a JSON object stands after a dot."""
+        return self._names
+
+    @cached_property
+    def _names(self) -> dict[str, Flag]:
         return {
             name: flag
             for flag in self.flags
@@ -133,7 +137,7 @@ _UNLIMITED = 1 << 30
 _ROOM = {"none": 0, "one": 1, "optional": 1, "many": _UNLIMITED}
 
 
-def _option(word: str, names: dict[str, Flag]) -> tuple[Given, int]:
+def _option(word: str, names: Mapping[str, Flag]) -> tuple[Given, int]:
     """The option a word names, and how many words may follow it."""
     if not word.startswith("--") and word not in names and word[:2] in names and word[2] != ".":
         word = f"{word[:2]}={word[2:].removeprefix('=')}"  # a letter with its value behind it
@@ -154,7 +158,7 @@ def _opposite(row: Flag, written: str) -> str:
     return next((name for name in row.negatives if name.startswith("--no-")), written)
 
 
-def _look_up(written: str, names: dict[str, Flag]) -> tuple[Flag | None, tuple[str, ...]]:
+def _look_up(written: str, names: Mapping[str, Flag]) -> tuple[Flag | None, tuple[str, ...]]:
     if written in names:
         return names[written], ()
     plain = written.replace("_", "-").split(".")[0].rstrip("+")

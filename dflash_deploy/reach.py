@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import get_args
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -62,7 +63,12 @@ def as_release(version: Version) -> Version:
 
 def within(versions: str | None, version: Version) -> bool:
     """Whether a release is in a range."""
-    return versions is None or SpecifierSet(versions).contains(as_release(version))
+    return versions is None or _contains(versions, version)
+
+
+@cache  # every rule asks, of few releases; to parse a range costs more than all the rest of a rule
+def _contains(versions: str, version: Version) -> bool:
+    return SpecifierSet(versions).contains(as_release(version))
 
 
 def matching(when: When, releases: Releases) -> frozenset[tuple[str, Version]]:

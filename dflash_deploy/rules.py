@@ -59,7 +59,14 @@ class FirstRelease:
 
 def findings(at: Situation) -> list[Finding]:
     """Everything the engine's rules have to say, in their order."""
-    return [*_unsupported(at), *_broken(at), *_incomplete(at), *_elsewhere(at)]
+    return list(_each(at))
+
+
+def _each(at: Situation) -> Iterator[Finding]:
+    yield from _unsupported(at)
+    yield from _broken(at)
+    yield from _incomplete(at)
+    yield from _elsewhere(at)
 
 
 def _broken(at: Situation) -> Iterator[Finding]:
@@ -131,23 +138,21 @@ def supported(engine: Engine, role: str, architecture: str | None) -> Support | 
 
 def first_release(engine: Engine, target: Target, draft: Draft) -> FirstRelease | None:
     """The first release from which on nothing about this pair is refused; None: there is none."""
-    last: Finding | None = None
     first: str | None = None
-    for release in engine.releases:
+    for release in reversed(engine.releases):  # what an older one does wrong is not asked
         at = Situation(
             engine=engine, version=Version(release.version), target=target, draft=draft,
             block_size=draft.block_size, concurrency=1,
         )  # fmt: skip
-        refusal = next((item for item in findings(at) if item.severity == "refuse"), None)
+        refusal = next((item for item in _each(at) if item.severity == "refuse"), None)
         if refusal:
-            first, last = None, refusal
-        else:
-            first = first or release.version
-    if first is None:
-        return None
-    if last is None:
-        return FirstRelease(first, "there is no DFlash", f"{engine.distribution} wheels")
-    return FirstRelease(first, last.message, last.source)
+            return FirstRelease(first, refusal.message, refusal.source) if first else None
+        first = release.version
+    return (
+        FirstRelease(first, "there is no DFlash", f"{engine.distribution} wheels")
+        if first
+        else None
+    )
 
 
 def holds(when: RuleWhen, at: Situation) -> bool:

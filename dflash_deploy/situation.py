@@ -74,10 +74,9 @@ def by_meaning(engine: Engine, given: Iterable[Given]) -> dict[str, tuple[str, .
 
     Each key of a JSON object is a setting as well, after a dot, and may have a meaning of its own.
     """
-    meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
     found: dict[str, tuple[str, ...]] = {}
     for flag, words in _last(given).items():
-        meaning = meanings.get(flag, flag)
+        meaning = engine.meanings.get(flag, flag)
         found[meaning] = (*found.get(meaning, ()), *words)
     return found
 
@@ -94,7 +93,7 @@ def flag_for(engine: Engine, name: str, version: Version) -> str | None:
 
 def meaning_of(engine: Engine, flag: str) -> str:
     """What the registry calls what a flag says; a flag without a meaning stays what it is."""
-    return next((item.setting for item in engine.spellings if item.flag == flag), flag)
+    return engine.meanings.get(flag, flag)
 
 
 def _last(given: Iterable[Given]) -> dict[str, tuple[str, ...]]:

@@ -43,12 +43,8 @@ class Serving:
     def is_filed(self, item: Given) -> bool:
         return any(item is other for other in self.filed)
 
-    @cached_property
-    def meanings(self) -> dict[str, str]:
-        return {spelling.flag: spelling.setting for spelling in self.engine.spellings}
-
     def meaning(self, flag: str | None) -> str:
-        return self.meanings.get(flag or "", flag or "")
+        return self.engine.meanings.get(flag or "", flag or "")
 
     @cached_property
     def settings(self) -> dict[str, tuple[str, ...]]:

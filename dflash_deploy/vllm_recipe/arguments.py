@@ -34,10 +34,9 @@ class Taken:
 
 def take(args: Iterable[str], entry: Entry, engine: Engine) -> Taken:
     taken = Taken()
-    meanings = {spelling.flag: spelling.setting for spelling in engine.spellings}
     for item in parse(flag_table("vllm", Version(engine.releases[-1].version)), args):
         flag, word = item.flag or "", " ".join(item.words)
-        meaning = meanings.get(flag, "")
+        meaning = engine.meanings.get(flag, "")
         if (found := _field(meaning, word)) is not None:
             taken.values.update(found)
         elif _is_flag(item, engine):
