@@ -117,9 +117,10 @@ def test_one_of_a_docker_context_is_found_as_well(boxes, client, docker_engine, 
      ("version", "json-file"), ("url", "json-file"), ("other", "none")],
 )  # fmt: skip
 def test_one_with_labels_of_anybody_hides_no_other_and_can_be_ended(boxes, client, label, log):
+    # the first process of a container ignores SIGTERM unless it asks for it, and `sleep` does not
     client.containers.run(
         IMAGE, ["sleep", "60"], detach=True, name="odd", log_config={"type": log},
-        labels={"dflash.model": "m", f"dflash.{label}": "http://[::bad"},
+        labels={"dflash.model": "m", f"dflash.{label}": "http://[::bad"}, stop_signal="SIGKILL",
     )  # fmt: skip
     (seen,) = boxes.ps()
     assert (seen["name"], seen["state"]) == ("odd", "starting")
