@@ -8,7 +8,8 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True)
+# of the module: what its tests share is made by one thread too
+@pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -12,12 +14,18 @@ from tests.unit.speculative import tiny
 from tests.unit.train import small
 
 
+@cache
+def target_and_answers():
+    """What every run here begins with, and none changes."""
+    target = tiny.target_model()
+    return target, small.answers(target)
+
+
 class Run:
     def __init__(self, folder, **changed) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
-        self.target = tiny.target_model()
-        self.answers = small.answers(self.target)
+        self.target, self.answers = target_and_answers()
         self.plan = small.recipe(**changed)
         self.config = small.config(self.target, self.plan)
 
@@ -38,6 +46,12 @@ class Run:
         return files.read_lines(self.folder / CURVE, Point)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The end of a run that nothing interrupted."""
+    return Run(tmp_path_factory.mktemp("whole")).train()
+
+
 @pytest.mark.parametrize(("rank", "dpace"), [(0, False), (6, False), (0, True), (6, True)])
 def test_the_loss_falls_and_the_draft_changes_no_token(tmp_path, rank, dpace):
     run = Run(tmp_path / "run", steps=60, selector_rank=rank, dpace=dpace)
@@ -55,8 +69,7 @@ def test_the_loss_falls_and_the_draft_changes_no_token(tmp_path, rank, dpace):
     assert sum(step.accepted for step in steps) > 0
 
 
-def test_stopped_and_taken_up_again_it_is_the_same_run(tmp_path):
-    whole = Run(tmp_path / "whole").train()
+def test_stopped_and_taken_up_again_it_is_the_same_run(tmp_path, whole):
     run = Run(tmp_path / "cut")
     seen = []
     with pytest.raises(Stopped):
@@ -68,8 +81,7 @@ def test_stopped_and_taken_up_again_it_is_the_same_run(tmp_path):
     assert [point.step for point in run.curve] == list(range(1, 21))
 
 
-def test_killed_between_checkpoints_it_goes_on_from_the_last(tmp_path, monkeypatch):
-    whole = Run(tmp_path / "whole").train()
+def test_killed_between_checkpoints_it_goes_on_from_the_last(tmp_path, monkeypatch, whole):
     run = Run(tmp_path / "cut")
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
 

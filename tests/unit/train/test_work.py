@@ -51,16 +51,24 @@ def target(tmp_path_factory):
     return small.saved_target(tmp_path_factory.mktemp("target"))
 
 
-def test_from_prompts_to_a_draft_that_serves(tmp_path, target):
-    plan = begun(tmp_path / "run", target)
-    work(tmp_path / "run")
-    said = files.read_lines(tmp_path / "run" / answers.FILE, Answer)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, target):
+    """The folder of a run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    begun(folder, target)
+    work(folder)
+    return folder
+
+
+def test_from_prompts_to_a_draft_that_serves(target, whole):
+    plan = recipe.read(whole)
+    said = files.read_lines(whole / answers.FILE, Answer)
     assert [answer.id for answer in said] == list(range(8))
-    found = msgspec.json.decode((tmp_path / "run" / acceptance.FILE).read_bytes(), type=Acceptance)
+    found = msgspec.json.decode((whole / acceptance.FILE).read_bytes(), type=Acceptance)
     assert (found.prompts, found.checked, found.equal) == (2, 2, 2)
     assert found.acceptance_length >= 1
     model = load_model(target, dtype="float32")
-    draft = load_draft(tmp_path / "run" / "tiny-DFlash")
+    draft = load_draft(whole / "tiny-DFlash")
     assert draft.config.block_size == plan.block_size
     row = answers.usable(said)[0].input_ids[:9]
     ends = frozenset([model.config.eos_token_id])
@@ -80,9 +88,7 @@ def test_prompts_that_leave_no_room_for_an_answer_are_counted(tmp_path, target):
     assert str(plan.length) in said[0]
 
 
-def test_interrupted_in_each_stage_it_comes_to_the_same_draft(tmp_path, target):
-    begun(tmp_path / "whole", target)
-    work(tmp_path / "whole")
+def test_interrupted_in_each_stage_it_comes_to_the_same_draft(tmp_path, target, whole):
     begun(tmp_path / "cut", target)
     began = []
     for place in (("answers", 3), ("train", 2), ("acceptance", 1)):
@@ -93,15 +99,13 @@ def test_interrupted_in_each_stage_it_comes_to_the_same_draft(tmp_path, target):
     work(tmp_path / "cut")
     for name in ("answers.jsonl", "prompts.jsonl", "acceptance.json", "tiny-DFlash/config.json",
                  "tiny-DFlash/model.safetensors"):  # fmt: skip
-        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "cut" / name).read_bytes() == (whole / name).read_bytes()
     assert len(files.read_lines(tmp_path / "cut" / CURVE, Point)) == 6
 
 
-def test_a_line_that_was_cut_off_is_answered_again(tmp_path, target):
-    begun(tmp_path / "whole", target)
-    work(tmp_path / "whole")
+def test_a_line_that_was_cut_off_is_answered_again(tmp_path, target, whole):
     begun(tmp_path / "cut", target)
-    lines = (tmp_path / "whole" / "answers.jsonl").read_bytes()
+    lines = (whole / "answers.jsonl").read_bytes()
     (tmp_path / "cut" / "answers.begun.jsonl").write_bytes(lines[: len(lines) // 2])
     work(tmp_path / "cut")
     assert (tmp_path / "cut" / "answers.jsonl").read_bytes() == lines
