@@ -9,6 +9,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -144,7 +145,11 @@ class Registry:
 def load(extra: Path | None = None, *, user: bool = True) -> Registry:
     """Read the shipped registry and the layers over it: system, user, and `extra` last."""
     root = registry_root()
-    engines, gpus, entries = _load_shipped(root)
+    packed = _shipped(root)
+    entries = {
+        name: Entry(name, model, (f"{root / 'models' / name}.yaml",), "shipped")
+        for name, model in packed.models.items()
+    }
     seen: set[str] = set()
     for layer, folder in _overlays(extra, user=user):
         if (real := os.path.realpath(folder)) in seen:
@@ -153,7 +158,8 @@ def load(extra: Path | None = None, *, user: bool = True) -> Registry:
         for entry in _in_layer(folder / "models", layer):
             entries = _lay_over(entries, entry)
         entries = _targets_found(entries, layer)
-    return Registry(entries, engines, gpus, _index_names(entries.values()))
+    names = _index_names(entries.values())
+    return Registry(entries, {**packed.engines}, tuple(packed.gpus), names)
 
 
 def _in_layer(folder: Path, layer: str) -> list[Entry]:
@@ -218,15 +224,11 @@ def _legible(named: object) -> str:
     return one_line(str(named))
 
 
-def _load_shipped(root: Path) -> tuple[dict[str, Engine], tuple[Gpu, ...], dict[str, Entry]]:
+@cache
+def _shipped(root: Path) -> Packed:
+    """Read once: a command asks for it again and again, and it stays as it is meanwhile."""
     index = root / INDEX
-    in_wheel = index.is_file()
-    packed = msgspec.json.decode(index.read_bytes(), type=Packed) if in_wheel else pack(root)
-    entries = {
-        name: Entry(name, model, (f"{root / 'models' / name}.yaml",), "shipped")
-        for name, model in packed.models.items()
-    }
-    return packed.engines, tuple(packed.gpus), entries
+    return msgspec.json.decode(index.read_bytes(), type=Packed) if index.is_file() else pack(root)
 
 
 class Packed(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dflash_deploy.errors import Interrupted, LaunchError
 from dflash_deploy.launch.endings import NAMES, died, evidence
 from dflash_deploy.launch.watched import Starting
+from dflash_deploy.measure.connection import certificates
 from dflash_deploy.memory import Fit
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -40,7 +41,8 @@ def wait_ready(
     began, pause, answer = time.monotonic(), FIRST_PAUSE, "no connection"
     limits = httpx.Timeout(max(5.0, min(ANSWER_TIMEOUT, timeout)), connect=2.0)
     # no proxy belongs between this machine and itself
-    with httpx.Client(timeout=limits, trust_env=False, headers=headers) as client:
+    made = httpx.Client(timeout=limits, trust_env=False, headers=headers, verify=certificates())
+    with made as client:
         while True:
             _check_alive(process)
             on_wait(process.phase, time.monotonic() - began)

@@ -17,6 +17,7 @@ from dflash_deploy.launch import journal, state
 from dflash_deploy.launch.ports import free_port
 from dflash_deploy.launch.process import GRACE, end_marked
 from dflash_deploy.launch.signs import Signs
+from dflash_deploy.measure.connection import certificates
 
 MARGIN = 5.0
 """Seconds beyond the engine's own grace: its helpers are ended after it."""
@@ -107,9 +108,10 @@ def healthy(url: str, patience: float) -> bool:
     import httpx
 
     try:
-        return httpx.get(url, timeout=patience, trust_env=False).status_code == httpx.codes.OK
+        answer = httpx.get(url, timeout=patience, trust_env=False, verify=certificates())
     except (httpx.HTTPError, httpx.InvalidURL):
         return False
+    return answer.status_code == httpx.codes.OK
 
 
 def ran(name: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,8 @@ from dflash_deploy.plan import Endpoint, without_password
 from dflash_deploy.schema import EngineName
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 LOCAL = {"127.0.0.1", "::1", "localhost"}
@@ -89,8 +92,6 @@ def is_local(url: str) -> bool:
 
 
 def _manners(endpoint: Endpoint) -> dict[str, Any]:
-    import httpx
-
     key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
     local = is_local(endpoint.base_url)
     return {
@@ -99,9 +100,23 @@ def _manners(endpoint: Endpoint) -> dict[str, Any]:
         "headers": {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         | ({"Authorization": f"Bearer {key}"} if key else {}),
         "trust_env": not local,
-        # without the environment's proxies, but with the certificates that it names
-        **({"verify": httpx.create_ssl_context()} if local and _encrypted(endpoint) else {}),
+        **({"verify": _trusted(endpoint)} if local else {}),
     }
+
+
+def _trusted(endpoint: Endpoint) -> ssl.SSLContext:
+    """Without the environment's proxies, but with the certificates that it names."""
+    import httpx
+
+    return httpx.create_ssl_context() if _encrypted(endpoint) else certificates()
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """For a client that asks no environment, read once: it takes longer than an answer does."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def _encrypted(endpoint: Endpoint) -> bool:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ssl
+
 import httpx
 import pytest
 
@@ -133,6 +135,15 @@ def test_a_server_that_is_there_and_not_trusted_is_told_from_one_that_is_not(
     found = unreachable(Endpoint("https://x:1", "m", "vllm"), OSError(error))
     assert found.hint is not None
     assert found.hint.startswith(hint)
+
+
+def test_certificates_are_read_once_for_all_that_is_asked_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Endpoint("http://127.0.0.1:8000", "m", "vllm")
+    connect(here, read_timeout=1).close()
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: pytest.fail("read again"))
+    connect(here, read_timeout=1).close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "llm.example.com"])
