@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,53 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.fakes import install_fakes
 from tests.fakes.nvml import nvml_path
-from tests.integration.conftest import ROOT, Finished
+from tests.fakes.plans import free_port
+from tests.integration.conftest import ROOT, CommandLine, Finished
 from tests.integration.test_cli_serve import gone, wait_for
 
 CROWDED = {
-    "FAKE_ENGINE_CHUNK_DELAY": "0.01", "FAKE_ENGINE_ACCEPTANCE": "8",
-    "FAKE_ENGINE_SLOW_DRAFTS": "5:3:0.15",
+    "FAKE_ENGINE_PHASE_DELAY": "0.001", "FAKE_ENGINE_CHUNK_DELAY": "0.003",
+    "FAKE_ENGINE_ACCEPTANCE": "8", "FAKE_ENGINE_SLOW_DRAFTS": "5:3:0.15",
 }  # fmt: skip
 """Blocks of 8 are the best alone, and far slower than plain decoding with three in flight: each
 differs from the next by far more than a busy machine does."""
 
 
-@pytest.fixture
-def card(dflash: Any, tmp_path: Path) -> Any:
-    dflash.env["PYTHONPATH"] = f"{nvml_path(tmp_path, 'h100')}:{ROOT}"
+def with_card(dflash: CommandLine, home: Path) -> CommandLine:
+    dflash.module = "tests.fakes.hasty"
+    dflash.env["PYTHONPATH"] = f"{nvml_path(home, 'h100')}:{ROOT}"
     return dflash
+
+
+@pytest.fixture
+def card(dflash: CommandLine, tmp_path: Path) -> CommandLine:
+    return with_card(dflash, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
+    """One race without a schedule, and the folder of its report and its recipe."""
+    home = tmp_path_factory.mktemp("raced")
+    install_fakes(home / "bin")
+    card = with_card(CommandLine(home / "bin", home), home)
+    options = ("--no-schedule", "--json", "--repeats", "1")
+    return card.run(*words(free_port(), home, *options), env=CROWDED), home
+
+
+@pytest.fixture
+def told(raced: tuple[Finished, Path], tune: Any, tmp_path: Path) -> Any:
+    """Goes on with that race, of which nothing is left to measure: it is told, and starts nothing."""
+    shutil.copy(raced[1] / "tune.json", tmp_path)
+
+    def run(*options: str) -> Finished:
+        resume = ("--resume", str(tmp_path / "tune.json"))
+        ended = tune("--no-schedule", "--repeats", "1", *resume, *options)
+        assert "starting the server" not in ended.err
+        return ended
+
+    return run
 
 
 def words(port: int, tmp_path: Path, *options: str, engine: str = "vllm") -> list[str]:
@@ -91,15 +123,15 @@ def test_a_schedule_is_found_confirmed_written_and_planned(tune, card, tmp_path)
     assert "draft tokens 7 up to 2 requests, 1 up to 4" in " ".join(shown.out.split())
 
 
-def test_without_a_schedule_it_is_the_block_that_is_slower_nowhere(tune, tmp_path):
-    ended = tune("--no-schedule", "--json", "--repeats", "1")
+def test_without_a_schedule_it_is_the_block_that_is_slower_nowhere(raced):
+    ended, home = raced
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)
     choice = document["choice"]
     assert (choice["block_size"], choice["schedule"], choice["up_to"]) == (2, [], None)
     assert document["starts"] == 3
     assert document["entry"]["recipes"][0]["block_size"] == 2
-    assert document["file"] == str(written(tmp_path)[0])
+    assert document["file"] == str(written(home)[0])
 
 
 def test_the_entrys_own_block_stays_where_another_is_as_fast(tune, tmp_path):
@@ -121,17 +153,17 @@ def test_the_entrys_own_block_stays_where_another_is_as_fast(tune, tmp_path):
     assert said in recipe["why"]
 
 
-def test_what_is_printed_is_not_written(tune, tmp_path):
-    ended = tune("--no-schedule", "--print", "--repeats", "1")
+def test_what_is_printed_is_not_written(told, tmp_path):
+    ended = told("--print")
     assert ended.code == 0, ended.err
     assert "block_size: 2" in ended.out
     assert "schedule" not in ended.out
     assert written(tmp_path) == []
 
 
-def test_a_registry_that_is_not_there_yet_is_made_for_the_recipe(tune, card, tmp_path):
+def test_a_registry_that_is_not_there_yet_is_made_for_the_recipe(told, card, tmp_path):
     folder = tmp_path / "mine" / "registry"
-    ended = tune("--registry", str(folder), "--no-schedule")
+    ended = told("--registry", str(folder))
     assert ended.code == 0, ended.err
     assert written(tmp_path) == []
     (file,) = folder.rglob("*.yaml")
@@ -164,7 +196,8 @@ def test_from_0_33_on_drafting_may_end_under_load(tune, tmp_path):
 
 
 def test_drafts_that_never_pay_write_nothing(tune, tmp_path):
-    ended = tune("--repeats", "1", env={"FAKE_ENGINE_SLOW_DRAFTS": "1:0:0.08"})
+    options = ("--repeats", "1", "--max-tokens", "8")
+    ended = tune(*options, env={"FAKE_ENGINE_SLOW_DRAFTS": "1:0:0.1"})
     assert ended.code == 0, ended.err
     assert "leave DFlash off here" in ended.out
     assert written(tmp_path) == []
@@ -172,10 +205,9 @@ def test_drafts_that_never_pay_write_nothing(tune, tmp_path):
 
 def test_a_block_that_loses_everywhere_gets_no_repeats(tune, tmp_path):
     ended = tune(
-        "--block-sizes",
-        "8,3,2",
-        env={"FAKE_ENGINE_SLOW_DRAFTS": "9:1:0", "FAKE_ENGINE_CHUNK_DELAY": "0.05"},
-    )
+        "--block-sizes", "8,3,2", "--max-tokens", "16",
+        env={"FAKE_ENGINE_SLOW_DRAFTS": "9:1:0", "FAKE_ENGINE_CHUNK_DELAY": "0.02"},
+    )  # fmt: skip
     assert ended.code == 0, ended.err
     runs = {cell["arm"]: len(cell["runs"]) for cell in report(tmp_path)["cells"]}
     assert runs == {"plain": 2, "dflash-8": 2, "dflash-3": 1}  # and blocks of 2 no start
@@ -185,7 +217,7 @@ def test_a_block_that_loses_everywhere_gets_no_repeats(tune, tmp_path):
 
 def test_made_up_acceptance_is_engine_cost_in_every_word(tune, card, tmp_path):
     words = ("--synthetic-acceptance", "published", "--load-format", "dummy")
-    ended = tune(*words, "--max-tokens", "64")
+    ended = tune(*words, "--max-tokens", "64", "--block-sizes", "8")
     assert ended.code == 0, ended.err
     assert ended.out.startswith("SYNTHETIC")
     assert "SYNTHETIC, engine cost only: " in ended.out
@@ -196,8 +228,8 @@ def test_made_up_acceptance_is_engine_cost_in_every_word(tune, card, tmp_path):
     assert '"synthetic_acceptance_rates"' in " ".join(report(tmp_path)["arms"][-1]["argv"])
 
 
-def test_what_a_handful_of_tokens_chose_is_verified_by_nothing(tune, tmp_path):
-    ended = tune("--no-schedule", "--repeats", "1")
+def test_what_a_handful_of_tokens_chose_is_verified_by_nothing(told, tmp_path):
+    ended = told()
     assert ended.code == 0, ended.err
     made = yaml.safe_load(written(tmp_path)[0].read_text())
     assert (len(made["recipes"]), "evidence" in made) == (1, False)
@@ -205,7 +237,8 @@ def test_what_a_handful_of_tokens_chose_is_verified_by_nothing(tune, tmp_path):
 
 
 def test_without_a_card_the_recipe_is_printed(dflash, port, tmp_path):
-    ended = dflash.run(*words(port, tmp_path, "--repeats", "1"), env=CROWDED)
+    once = ("--repeats", "1", "--no-schedule", "--block-sizes", "2", "--concurrency", "1")
+    ended = dflash.run(*words(port, tmp_path, *once), env=CROWDED)
     assert ended.code == 0, ended.err
     assert "no recipe is written: the report does not say which card" in " ".join(ended.err.split())
     assert "extends: openai/gpt-oss-20b" in ended.out
@@ -280,7 +313,8 @@ def test_slips_are_one_line(tune, tmp_path):
 def test_a_recipe_that_finds_no_place_is_told_and_written_by_the_command_that_is_named(
     tune, tmp_path
 ):
-    options = ("--no-schedule", "--repeats", "1", "--max-tokens", "8")
+    options = ("--no-schedule", "--repeats", "1", "--max-tokens", "8", "--block-sizes", "2",
+               "--concurrency", "1")  # fmt: skip
     # a folder in the way of the recipe's is found when it is written, and not before
     (tmp_path / "config" / "dflash" / "registry" / "models").mkdir(parents=True)
     (tmp_path / "config" / "dflash" / "registry" / "models" / "openai").touch()

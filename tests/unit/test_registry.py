@@ -298,16 +298,6 @@ def test_the_packed_index_says_what_the_yaml_says(
     assert (from_index.engines, from_index.gpus) == (from_yaml.engines, from_yaml.gpus)
 
 
-def test_what_ships_is_read_once_and_given_to_each_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = registry.load(user=False)
-    first.entries.clear()
-    first.engines.clear()
-    monkeypatch.setattr(registry, "pack", lambda root: pytest.fail(f"{root} is read again"))
-    again = registry.load(user=False)
-    assert QWEN in again.entries
-    assert "vllm" in again.engines
-
-
 def test_a_name_that_extends_need_not_be_a_hub_id(overlay: Path) -> None:
     write(overlay, "mine/anything", f"extends: {QWEN}\n")
     assert set(registry.load(overlay, user=False).entries) == set(registry.load(user=False).entries)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dflash_deploy import registry
 from dflash_deploy.errors import RegistryError
 from dflash_deploy.registry import load
 
@@ -101,3 +102,13 @@ def test_a_key_of_a_template_is_a_word(tmp_path: Path, key: str) -> None:
     overlay(tmp_path, text)
     with pytest.raises(RegistryError, match="template_key"):
         load(tmp_path, user=False)
+
+
+def test_what_ships_is_read_once_and_given_to_each_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load(user=False)
+    first.entries.clear()
+    first.engines.clear()
+    monkeypatch.setattr(registry, "pack", lambda root: pytest.fail(f"{root} is read again"))
+    again = load(user=False)
+    assert "Qwen/Qwen3-8B" in again.entries
+    assert "vllm" in again.engines
