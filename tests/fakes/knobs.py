@@ -48,6 +48,10 @@ class Knobs:
     last_words: str | None
     """What it says when it crashes, instead of a traceback of torch."""
     never_ready: bool
+    hold_start: str | None
+    """A file without which it does not get ready."""
+    hold_answers: str | None
+    """A file without which no request under /v1 is answered."""
     ignore_sigterm: bool
     workers: int
     """Child processes, as tensor-parallel workers."""
@@ -106,6 +110,8 @@ class Knobs:
             hang_at=_text("HANG_AT"),
             last_words=_text("LAST_WORDS"),
             never_ready=bool(_text("NEVER_READY")),
+            hold_start=_text("HOLD_START"),
+            hold_answers=_text("HOLD_ANSWERS"),
             ignore_sigterm=bool(_text("IGNORE_SIGTERM")),
             workers=int(_number("WORKERS", 0)),
             setsid_worker=bool(_text("SETSID_WORKER")),

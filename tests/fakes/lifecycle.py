@@ -81,11 +81,18 @@ def start_up(knobs: Knobs, lines: Sequence[str], ready: Callable[[], None]) -> N
             time.sleep(0.1)
     while knobs.never_ready:
         time.sleep(0.1)
+    held(knobs.hold_start)
     ready()
     flood = knobs.stderr_flood
     while flood > 0:
         log("x" * 1023)
         flood -= 1024
+
+
+def held(file: str | None) -> None:
+    """Wait until the test has made the file."""
+    while file and not Path(file).exists():
+        time.sleep(0.02)
 
 
 def crash(knobs: Knobs) -> None:

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.fakes.knobs import Knobs
-from tests.fakes.lifecycle import crash
+from tests.fakes.lifecycle import crash, held
 from tests.fakes.said import WORDS, logprobs, tokens
 
 
@@ -151,6 +151,7 @@ class Handler(BaseHTTPRequestHandler):
         if key is not None and self.headers.get("Authorization") != f"Bearer {key}":
             self.reply(401, {"error": "Unauthorized"})
             return False
+        held(self.state.knobs.hold_answers)
         time.sleep(self.state.knobs.answer_delay)
         with self.state.lock:
             self.state.requests += 1

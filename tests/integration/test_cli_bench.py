@@ -9,9 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import CommandLine
 from tests.integration.test_cli_serve import gone, wait_for
 
 SHORT = ("--num-prompts", "4", "--repeats", "2", "--max-tokens", "24", "--block-sizes", "8")
+
+
+@pytest.fixture
+def dflash(dflash: CommandLine) -> CommandLine:
+    """For fakes, which start and count at once."""
+    dflash.module = "tests.fakes.hasty"
+    dflash.env["FAKE_ENGINE_PHASE_DELAY"] = "0.001"
+    return dflash
 
 
 @pytest.fixture
@@ -149,7 +158,7 @@ def test_servers_that_run_are_measured_side_by_side(dflash, port, tmp_path, engi
 
 def test_ctrl_c_keeps_what_is_measured_and_resume_goes_on(dflash, port, tmp_path):
     pids = tmp_path / "pids"
-    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.02", "FAKE_ENGINE_PIDS": str(pids)}
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.005", "FAKE_ENGINE_PIDS": str(pids)}
     process = dflash.start(*words(port, tmp_path), env=env)
     wait_for("2/8", process)
     process.send_signal(signal.SIGINT)
@@ -184,7 +193,7 @@ def test_a_report_names_no_folder_of_the_machine(bench, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_that_ends_it_leaves_the_way_to_go_on(dflash, port, tmp_path, number):
     pids = tmp_path / "pids"
-    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.02", "FAKE_ENGINE_PIDS": str(pids)}
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.005", "FAKE_ENGINE_PIDS": str(pids)}
     process = dflash.start(*words(port, tmp_path), env=env)
     wait_for("1/8", process)
     process.send_signal(number)
@@ -197,7 +206,7 @@ def test_a_signal_that_ends_it_leaves_the_way_to_go_on(dflash, port, tmp_path, n
 def test_who_is_in_a_hurry_waits_for_no_engine(dflash, port, tmp_path):
     """The second SIGTERM ends what ignores the first, as the second Ctrl-C does."""
     pids = tmp_path / "pids"
-    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.02", "FAKE_ENGINE_PIDS": str(pids),
+    env = {"FAKE_ENGINE_CHUNK_DELAY": "0.005", "FAKE_ENGINE_PIDS": str(pids),
            "FAKE_ENGINE_IGNORE_SIGTERM": "1"}  # fmt: skip
     process = dflash.start(*words(port, tmp_path), env=env)
     wait_for("1/8", process)
@@ -287,7 +296,8 @@ def test_failed_requests_are_counted_and_shown(bench):
 
 
 def test_servers_that_answer_too_little_everywhere_are_told_and_end_it_with_7(bench, tmp_path):
-    ended = bench("--repeats", "1", "--json", env={"FAKE_ENGINE_FAIL_EVERY": "2"})
+    once = ("--repeats", "1", "--concurrency", "2")
+    ended = bench(*once, "--json", env={"FAKE_ENGINE_FAIL_EVERY": "2"})
     assert ended.code == 7
     assert json.loads(ended.out)["complete"]
     assert "in no cell were enough requests answered to count its speed" in ended.err
@@ -324,9 +334,10 @@ def test_a_slip_is_one_line_before_anything_starts(bench, options, said):
 
 def test_it_is_told_again_as_a_page_and_beside_an_earlier_one(bench, tmp_path):
     old, page = tmp_path / "old.json", tmp_path / "page.html"
-    assert bench().code == 0
+    once = ("--repeats", "1", "--concurrency", "2")
+    assert bench(*once).code == 0
     (tmp_path / "bench.json").rename(old)
-    ended = bench("--compare", str(old), "--report", str(page))
+    ended = bench(*once, "--compare", str(old), "--report", str(page))
     assert ended.code == 0, ended.err
     assert "Compared" in ended.out
     assert "BEFORE" in ended.out

@@ -43,7 +43,7 @@ class Machine:
 
     def env(self, knobs: dict[str, object]) -> dict[str, str]:
         made = {f"FAKE_ENGINE_{name}": str(value) for name, value in knobs.items()}
-        return {"FAKE_ENGINE_PIDS": str(self.pids), **made}
+        return {"FAKE_ENGINE_PIDS": str(self.pids), "FAKE_ENGINE_PHASE_DELAY": "0.002", **made}
 
     def serve(self, *more: str, engine: str = "vllm", **knobs: object) -> Finished:
         return self.dflash.run(*self.words(*more, engine=engine), env=self.env(knobs))
@@ -210,8 +210,9 @@ def test_after_a_crash_it_starts_again_so_many_times(machine):
     machine.guard().kill()  # and with it the engine
 
     assert until(lambda: machine.living() and first not in machine.living())
-    assert until(lambda: machine.ps()[0]["state"] == "ready")
-    assert machine.ps()[0]["restarts"] == 1
+    assert until(lambda: machine.record()["ready"])
+    (seen,) = machine.ps()
+    assert (seen["state"], seen["restarts"]) == ("ready", 1)
     assert "starting it again in 1 s (1 of 1)" in machine.log.read_text()
 
     os.kill(machine.living()[0], signal.SIGKILL)
@@ -235,32 +236,34 @@ def test_after_a_restart_the_draft_is_proven_again(machine):
     assert machine.nothing_left()
 
 
-def test_a_server_nobody_waits_for_is_proven_by_its_keeper(machine):
-    started = machine.serve("--no-wait", "--json", PHASE_DELAY=0.3)
+def test_a_server_nobody_waits_for_is_proven_by_its_keeper(machine, tmp_path):
+    started = machine.serve("--no-wait", "--json", HOLD_START=tmp_path / "go")
     assert started.code == 0, started.err
     assert json.loads(started.out)["ready_seconds"] is None
 
     assert not machine.record()["ready"]
     assert machine.ps()[0]["state"] != "ready"
     assert machine.dflash.run("ps", "--check").code == 7
+    (tmp_path / "go").touch()
     assert until(lambda: machine.record()["ready"], 30)
     assert "below the lowest on record" in machine.log.read_text()
     assert machine.ps()[0]["numbers"]["acceptance_length"] > 2
     assert machine.dflash.run("stop", machine.name).code == 0
 
 
-def test_a_server_nobody_waits_for_is_not_ready_before_its_check(machine):
-    # each of its four answers takes so long
-    assert machine.serve("--no-wait", ANSWER_DELAY=1.5).code == 0
+def test_a_server_nobody_waits_for_is_not_ready_before_its_check(machine, tmp_path):
+    assert machine.serve("--no-wait", HOLD_ANSWERS=tmp_path / "go").code == 0
 
     assert until(lambda: machine.ps()[0]["state"] == "proving the draft")
     checked = machine.dflash.run("ps", "--check")
     assert (checked.code, "proving the draft" in checked.err) == (7, True)
+    (tmp_path / "go").touch()
+    assert until(lambda: machine.record()["ready"], 20)
     assert until(lambda: machine.dflash.run("ps", "--check").code == 0, 20)
 
 
 def test_a_server_nobody_waits_for_that_dies_is_remembered(machine):
-    assert machine.serve("--no-wait", CRASH_AT="Dynamo bytecode", PHASE_DELAY=0.3).code == 0
+    assert machine.serve("--no-wait", CRASH_AT="Dynamo bytecode", PHASE_DELAY=0.1).code == 0
 
     assert until(lambda: machine.record()["ended"])
     assert machine.ps()[0]["state"] == "vLLM ended with exit code 1 before it was ready"

@@ -112,6 +112,7 @@ def test_a_file_of_something_else(dflash, tmp_path):
 
 
 def test_what_bench_wrote_is_read_and_no_evidence_without_a_card(dflash, port, tmp_path):
+    dflash.module = "tests.fakes.hasty"
     file = str(tmp_path / "bench.json")
     env = {"FAKE_ENGINE_CHUNK_DELAY": "0.004"}
     ended = dflash.run(
