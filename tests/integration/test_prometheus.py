@@ -126,17 +126,22 @@ def results(client: httpx.Client, query: str) -> list[dict]:
     return answer.json()["data"]["result"] if answer.status_code == 200 else []
 
 
-def panel_queries(dflash: CommandLine, model: str) -> list[str]:
+def panels(dflash: CommandLine) -> list[str]:
+    """The dashboard's queries: it is the same for every engine."""
     shown = json.loads(dflash.run("plan", "smollm2-135m", "--format", "grafana").out)
-    queries = [target["expr"] for panel in shown["panels"] for target in panel["targets"]]
+    return [target["expr"] for panel in shown["panels"] for target in panel["targets"]]
+
+
+def asked_of(queries: list[str], model: str) -> list[str]:
     return [q.replace("$model", model).replace("$instance", ".*") for q in queries]
 
 
 def test_every_panel_has_data_of_every_engine(dflash, targets, prometheus, tmp_path):
+    queries = panels(dflash)
     wanted = [
         (engine, query)
         for engine, model in SERVED.items()
-        for query in panel_queries(dflash, re.escape(model).replace("\\", "\\\\"))
+        for query in asked_of(queries, re.escape(model).replace("\\", "\\\\"))
         if not any(name in query for name in UNSEEN.get(engine, ()))
     ]
     with running(prometheus, written(dflash, tmp_path, targets), tmp_path) as client:
