@@ -15,12 +15,21 @@ import httpx
 import pytest
 
 from tests.fakes.plans import free_port
+from tests.integration.conftest import CommandLine
 from tests.integration.test_cli_serve import gone, wait_for
 from tests.unit.measure.conftest import until_healthy
 from tests.unit.server.fakes import ScriptedDecoder
 from tests.unit.server.fakes import running as embedded
 
 SHORT = ("--limit", "4", "--max-tokens", "24", "--workload", "chat")
+
+
+@pytest.fixture
+def dflash(dflash: CommandLine) -> CommandLine:
+    """For fakes, which start and count at once."""
+    dflash.module = "tests.fakes.hasty"
+    dflash.env["FAKE_ENGINE_PHASE_DELAY"] = "0.001"
+    return dflash
 
 
 @pytest.fixture
@@ -197,7 +206,9 @@ def test_interrupted_while_plain_decoding_answers_it_has_nothing_to_tell(dflash,
 
 def test_a_signal_that_ends_it_says_what_is_kept(dflash, port, tmp_path):
     words = ("verify", "gpt-oss-20b", "--engine", "vllm", "--port", str(port), *LONG)
-    process = dflash.start(*words, env={"FAKE_ENGINE_PIDS": str(tmp_path / "pids")})
+    # the second start gives the signal the time to come
+    env = {"FAKE_ENGINE_PIDS": str(tmp_path / "pids"), "FAKE_ENGINE_PHASE_DELAY": "0.02"}
+    process = dflash.start(*words, env=env)
     wait_for(" answers", process)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)
@@ -326,7 +337,7 @@ def test_one_that_dies_half_way_leaves_what_was_seen(serving, dflash):
 
 
 def test_ctrl_c_says_what_was_seen_so_far(serving, dflash):
-    fast, slow = serving(ANSWER_DELAY="0.4"), serving()
+    fast, slow = serving(ANSWER_DELAY="0.2"), serving()
     process = dflash.start(
         "verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *LONG, "--json"
     )  # fmt: skip
