@@ -63,6 +63,15 @@ def tokenizer(demo_target):
     return AutoTokenizer.from_pretrained(demo_target)
 
 
+@pytest.fixture
+def one_thread():
+    """Threads wait for one another, and most of all where other tests run: half of the time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def test_the_end_of_a_turn_ends_the_answer(hub, tokenizer):
     # transformers takes the start token for the end when it reads this GGUF's tokenizer
     assert tokenizer.eos_token == "<|im_end|>"
@@ -78,29 +87,38 @@ def test_our_forward_pass_gives_transformers_logits(demo_target, hub):
     torch.testing.assert_close(logits, hub(ids[None]).logits[0], rtol=1e-3, atol=1e-3)
 
 
-def wanted(hub, prompt, stop):
-    ids = torch.tensor([prompt])
+def wanted(hub, prompts, stop):
+    """What transformers answers to each: filled up in front, as many as there are go at once."""
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[stop] * (longest - len(prompt)) + prompt for prompt in prompts])
+    lengths = torch.tensor([[len(prompt)] for prompt in prompts])
     out = hub.generate(
         ids,
-        attention_mask=torch.ones_like(ids),
+        attention_mask=(torch.arange(longest) >= longest - lengths).long(),
         max_new_tokens=TOKENS,
         do_sample=False,
         eos_token_id=stop,
         pad_token_id=stop,
     )
-    return out[0, len(prompt) :].tolist()
+    answers = out[:, longest:].tolist()
+    return [row[: row.index(stop) + 1] if stop in row else row for row in answers]
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_every_answer_is_the_one_transformers_generates(demo_target, demo_draft, hub, tokenizer):
     decoder = SpeculativeDecoder(load_target(demo_target), load_draft(demo_draft))
     stop = tokenizer.eos_token_id
     sampling = Sampling(TOKENS, stop_token_ids=frozenset({stop}))
+    prompts = [
+        tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        for messages in CASES
+    ]
+    short = len(PROMPTS)
+    answers = wanted(hub, prompts[:short], stop)
+    for prompt in prompts[short:]:
+        answers += wanted(hub, [prompt], stop)
     tokens = cycles = longest = 0
-    for messages in CASES:
-        prompt = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_dict=False
-        )
-        answer = wanted(hub, prompt, stop)
+    for messages, prompt, answer in zip(CASES, prompts, answers, strict=True):
         steps = list(decoder.generate(prompt, sampling))
         assert [token for step in steps for token in step.tokens] == answer, messages
         if messages in CASES[-8:]:
