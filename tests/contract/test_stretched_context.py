@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -47,13 +48,22 @@ def stretched(release: Release, **override: Any) -> Case:
     return as_case("planned", "H100", plan, judge_config=True)
 
 
+@cache
+def verdicts(release: Release) -> dict[str, dict[str, Any]]:
+    """Of the plan, of one that says the length as well, and without the plan's variable.
+
+    The engine is started once for all three.
+    """
+    planned, longer = stretched(release), stretched(release, max_position_embeddings=LONG)
+    asked = (planned, replace(longer, id="said"), replace(planned, id="bare", env={}))
+    return judge(release, [case.message() for case in asked])
+
+
 @pytest.mark.parametrize("release", [VLLM, OLDER_VLLM, SGLANG], ids=str)
 def test_the_engine_takes_it(release: Release) -> None:
-    planned = stretched(release)
-    said = stretched(release, max_position_embeddings=LONG)
-    verdicts = judge(release, [planned.message(), replace(said, id="said").message()])
-    assert {name: each["message"] for name, each in verdicts.items() if not each["ok"]} == {}
-    assert {each["resolved"]["context"] for each in verdicts.values()} == {LONG}
+    found = [verdicts(release)[name] for name in ("planned", "said")]
+    assert [each["message"] for each in found if not each["ok"]] == []
+    assert {each["resolved"]["context"] for each in found} == {LONG}
 
 
 @pytest.mark.parametrize(
@@ -65,9 +75,7 @@ def test_the_engine_takes_it(release: Release) -> None:
 def test_the_engine_refuses_it_without_the_variable_that_the_plan_sets(
     release: Release, says: str
 ) -> None:
-    bare = replace(stretched(release), env={})
-    (verdict,) = judge(release, [bare.message()]).values()
-    assert says in verdict["message"]
+    assert says in verdicts(release)["bare"]["message"]
 
 
 DRAFT_CONFIG = """
