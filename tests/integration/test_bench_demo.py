@@ -17,8 +17,11 @@ TINY = (
 
 @pytest.fixture(scope="module")
 def cache(demo_target: Path) -> dict[str, str]:
-    """The converted weights, where the command line looks for them."""
-    return {"XDG_CACHE_HOME": str(demo_target.parents[2])}
+    """The converted weights, where the command line looks for them.
+
+    One thread: a second only waits for the first where other tests run beside these.
+    """
+    return {"XDG_CACHE_HOME": str(demo_target.parents[2]), "OMP_NUM_THREADS": "1"}
 
 
 def test_the_demo_pair_plain_against_dflash_on_one_server(bare, port, cache, tmp_path):

@@ -18,8 +18,11 @@ QUESTION = [{"role": "user", "content": "List three fruits and say one sentence 
 
 @pytest.fixture(scope="module")
 def cache(demo_target: Path) -> dict[str, str]:
-    """The converted weights, where the command line looks for them."""
-    return {"XDG_CACHE_HOME": str(demo_target.parents[2])}
+    """The converted weights, where the command line looks for them.
+
+    One thread: a second only waits for the first where other tests run beside these.
+    """
+    return {"XDG_CACHE_HOME": str(demo_target.parents[2]), "OMP_NUM_THREADS": "1"}
 
 
 def ask(url: str, **options) -> dict:
