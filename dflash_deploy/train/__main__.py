@@ -68,7 +68,7 @@ def _work(folder: Path, line: Line) -> None:
     logging.set_verbosity_error()
     key = "DFLASH_API_KEY" if os.environ.get("DFLASH_API_KEY") else None
     try:
-        with files.alone(folder):
+        with files.alone(folder, lambda said: line.say(Event(said=said))):
             Work(folder, line.say, line.stop, key).run()
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(

@@ -6,7 +6,7 @@ import fcntl
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -21,12 +21,19 @@ PATIENCE = 30.0
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Nobody else works in the folder meanwhile. Raises UsageError once patience is at its end."""
+def alone(folder: Path, waiting: Callable[[str], None]) -> Iterator[None]:
+    """Nobody else works in the folder meanwhile. Raises UsageError once patience is at its end.
+
+    `waiting` is told once if somebody does.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     until = time.monotonic() + PATIENCE
+    told = False
     try:
         while not _locked(descriptor):
+            if not told:
+                waiting(f"waiting for another `dflash train` in {folder}")
+                told = True
             if time.monotonic() > until:
                 raise UsageError(
                     f"another `dflash train` works in {folder}",

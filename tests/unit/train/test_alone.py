@@ -19,17 +19,20 @@ def _no_patience(monkeypatch):
 
 def test_the_second_is_refused_until_the_first_has_ended(tmp_path):
     refused = pytest.raises(UsageError, match="another `dflash train` works in")
-    with files.alone(tmp_path), refused as caught, files.alone(tmp_path):
+    said: list[str] = []
+    with files.alone(tmp_path, said.append), refused as caught, files.alone(tmp_path, said.append):
         pass
     assert "another --output" in caught.value.hint
-    with files.alone(tmp_path):
+    assert said == [f"waiting for another `dflash train` in {tmp_path}"]
+    with files.alone(tmp_path, said.append):
         assert not list(tmp_path.iterdir())
+    assert len(said) == 1
 
 
 def test_the_process_that_trains_is_alone(tmp_path, monkeypatch, capfdbinary):
     monkeypatch.setattr(process.signal, "signal", lambda *_: None)
     begun(tmp_path, small.saved_target(tmp_path / "target"))
-    with files.alone(tmp_path):
+    with files.alone(tmp_path, print):
         assert process.main([str(tmp_path)]) == 2
     last = capfdbinary.readouterr().out.splitlines()[-1]
     assert process.msgspec.json.decode(last, type=Event).error.exit_code == 2
