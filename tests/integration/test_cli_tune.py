@@ -315,12 +315,12 @@ def test_slips_are_one_line(tune, tmp_path):
 def test_a_recipe_that_finds_no_place_is_told_and_written_by_the_command_that_is_named(
     tune, tmp_path
 ):
-    options = ("--no-schedule", "--repeats", "1", "--max-tokens", "8", "--block-sizes", "2",
-               "--concurrency", "1")  # fmt: skip
+    options = ("--no-schedule", "--repeats", "1", "--block-sizes", "2", "--concurrency", "1")
+    slower = {"FAKE_ENGINE_CHUNK_DELAY": "0.02"}  # two tokens a step are to be faster for sure
     # a folder in the way of the recipe's is found when it is written, and not before
     (tmp_path / "config" / "dflash" / "registry" / "models").mkdir(parents=True)
     (tmp_path / "config" / "dflash" / "registry" / "models" / "openai").touch()
-    ended = tune(*options)
+    ended = tune(*options, env=slower)
     assert ended.code == 3
     assert "the recipe is not written: " in ended.err
     assert "extends: openai/gpt-oss-20b" in ended.out
