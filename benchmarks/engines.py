@@ -35,10 +35,13 @@ PREFIX = "vllm:spec_decode_num_"
 def main():
     options = parsed()
     torch.set_num_threads(options.threads)
+    try:
+        server = Server(options.url)
+    except httpx.HTTPError as error:
+        raise SystemExit(f"{options.url}: {error}") from error
     model = load_model(options.target, dtype="float32", device="cpu")
     tokenizer = AutoTokenizer.from_pretrained(options.target)
     asked = prompts(tokenizer, options.limit, options.skip)
-    server = Server(options.url)
     draft = loaded(options.draft, model.device)
     frozen = Frozen(model, draft.config.target_layer_ids)
     rows = []

@@ -134,8 +134,7 @@ def to_start(registry: Registry, asked: Asked, loads: tuple[Load, ...]) -> Field
         blocks = tuple(sorted({made.plan.block_size, *alike}, reverse=True))
     # a block that nobody asked for comes as it is served, with its recipe's schedule
     plans = [plan() if block == own else plan(block_size=block) for block in blocks]
-    rates = _rates(registry, asked, plans)
-    dflash = [dflash_arm(each, rates.get(each.block_size, ())) for each in plans]
+    dflash = drafting(registry, asked, plans)
     servers = _embedded(dflash) if made.plan.engine == "transformers" else _engines(plans, dflash)
     more: list[Start] = [
         ((arm,), each, {}) for arm, each in (other_arm(plans[0], o) for o in others(asked))
@@ -165,14 +164,14 @@ def _embedded(dflash: list[tuple[Arm, Plan]]) -> list[Start]:
     return [together, *(((arm,), each, {}) for arm, each in rest)]
 
 
-def _rates(
-    registry: Registry, asked: Asked, plans: list[Plan]
-) -> dict[int, tuple[float, ...]]:  # fmt: skip
-    if asked.synthetic is None:
-        return {}
-    entry = registry.find(asked.wanted.model)
-    blocks = [plan.block_size for plan in plans]
-    return made_up(asked.synthetic, blocks, entry.model, entry.draft(plans[0].draft.id))
+def drafting(registry: Registry, asked: Asked, plans: list[Plan]) -> list[tuple[Arm, Plan]]:
+    """The plans' own arms, acceptance made up where that is asked. Raises Unsupported."""
+    rates: dict[int, tuple[float, ...]] = {}
+    if asked.synthetic is not None:
+        entry = registry.find(asked.wanted.model)
+        blocks = [plan.block_size for plan in plans]
+        rates = made_up(asked.synthetic, blocks, entry.model, entry.draft(plans[0].draft.id))
+    return [dflash_arm(each, rates.get(each.block_size, ())) for each in plans]
 
 
 def there(registry: Registry, asked: Asked, url: str, cards: Hardware) -> Field:

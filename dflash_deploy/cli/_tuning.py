@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from dflash_deploy.choose import intended_draft
 from dflash_deploy.cli import _entry_file, _output
-from dflash_deploy.cli._bench_servers import Field, Started, to_start
+from dflash_deploy.cli._bench_servers import Field, Started, drafting, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
 from dflash_deploy.cli._benching import begun
 from dflash_deploy.cli._going_on import alone, keeping
@@ -186,6 +186,7 @@ def _foretell(
 ) -> None:
     known = replace(asked.wanted, concurrency=heaviest(steps.loads))
     plans = [planned(registry, replace(known, block_size=block)) for block in blocks]
+    drafting(registry, asked, plans)  # what no server could be told is refused before an install
     can, rests = follows(registry, plans[0].engine, plans[0].version)
     several = len(steps.loads) > 1 and (len(blocks) > 1 or rests)
     schedule = can and wanted.schedule and several

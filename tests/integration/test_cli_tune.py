@@ -247,6 +247,15 @@ def test_without_a_card_the_recipe_is_printed(dflash, port, tmp_path):
     assert written(tmp_path) == []
 
 
+def test_a_dry_run_refuses_what_no_server_could_be_told(card):
+    words = ("--engine", "sglang", "--engine-version", "0.5.16", "--dry-run")
+    assert card.run("tune", "gpt-oss-20b", *words).code == 0
+    ended = card.run("tune", "gpt-oss-20b", *words, "--synthetic-acceptance", "published")
+    assert ended.code == 4
+    assert "makes no acceptance up for DFlash" in ended.err
+    assert "hint: --engine-version 0.5.17" in ended.err
+
+
 def test_a_dry_run_counts_starts_and_starts_nothing(card, tmp_path):
     ended = card.run("tune", "gpt-oss-20b", "--engine", "vllm", "--dry-run")
     assert ended.code == 0, ended.err
