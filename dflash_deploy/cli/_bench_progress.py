@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from dflash_deploy.cli._answer_bar import AnswerBar
@@ -34,4 +35,12 @@ class Watched:
             f"{self.run}/{self.runs} {turn.arm} {turn.load} {turn.workload}:"
             f" {run.tokens_per_second:.1f} tok/s{failed}",
             last=self.run == self.runs,
+        )
+
+    def uneven(self, arm: str, width: int, seconds: Sequence[float]) -> None:
+        self._bar.line(
+            f"{arm} at {width} in flight: {len(seconds)} rounds of warming up took"
+            f" {min(seconds):.1f} to {max(seconds):.1f} s: its runs may stand still as well,"
+            " while kernels are compiled",
+            last=True,
         )

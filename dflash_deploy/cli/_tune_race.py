@@ -70,15 +70,20 @@ class Race:
         with servers.opened() as sides, watched.drawn():
             for side in sides:
                 self.report = results.with_arm(self.report, side.arm)
-            self._through(look, sides, watched)
+            looked = self._through(look, sides, watched)
             if self._dropped(servers):
                 _output.note(f"blocks of {_block(servers)} lose at every load: no repeats of them")
             else:
-                self._through(self.planned, sides, watched)
+                self._through(self.planned, sides, watched, warm=not looked)
 
-    def _through(self, course: Course, sides: list[Side], watched: Watched) -> None:
-        if course.turns([side.arm for side in sides], self.report):
-            measure(self.report, sides, course, keep=self.keep, telling=watched)
+    def _through(
+        self, course: Course, sides: list[Side], watched: Watched, *, warm: bool = True
+    ) -> bool:
+        """Whether there was something to measure."""
+        if not course.turns([side.arm for side in sides], self.report):
+            return False
+        measure(self.report, sides, course, keep=self.keep, telling=watched, warm=warm)
+        return True
 
     def _done(self, servers: Servers) -> bool:
         return self._dropped(servers) or not self.planned.turns(servers.arms, self.report)

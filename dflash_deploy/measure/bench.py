@@ -14,6 +14,7 @@ from dflash_deploy.measure.asks import Style, Task, asks
 from dflash_deploy.measure.counting import counted_since, reading
 from dflash_deploy.measure.load import LATE, PATIENCE, Ask, OnAnswer, closed_loop, open_loop
 from dflash_deploy.measure.open_files import most_open
+from dflash_deploy.measure.pace import COMPILING, enough, even
 from dflash_deploy.measure.report import Arm, Load, Report, Run
 from dflash_deploy.measure.results import with_run
 from dflash_deploy.measure.sample import Answer, Sample, merged, run_of
@@ -105,6 +106,9 @@ class Telling(Protocol):
 
     def end(self, turn: Turn, run: Run, /) -> None: ...
 
+    def uneven(self, arm: str, width: int, seconds: Sequence[float], /) -> None:
+        """A server's pace, by rounds of as many requests, did not settle before its runs."""
+
 
 def measure(
     report: Report,
@@ -114,15 +118,17 @@ def measure(
     keep: Callable[[Report], None],
     telling: Telling,
     team: Team | None = None,
+    warm: bool = True,
 ) -> Report:
     """Go through what is left for servers that run side by side; `keep` gets each new report.
 
+    warm: send what does not count first. Not to servers that have just been measured.
     Raises LaunchError when one is gone: the run that it died in is not kept, all before it are.
     """
     team = team or Alone()
     by_name = {side.arm.name: side for side in sides}
-    for side in sides:
-        warm_up(side, course)
+    for side in sides if warm else ():
+        warm_up(side, course, telling)
     for turn in course.turns([side.arm for side in sides], report):
         side = by_name[turn.arm]
         telling.begin(turn)
@@ -135,11 +141,11 @@ def measure(
     return report
 
 
-def warm_up(side: Side, course: Course) -> None:
+def warm_up(side: Side, course: Course, telling: Telling) -> None:
     """Requests whose times do not count: kernels are compiled, caches of code filled, graphs met.
 
-    At each load that follows, the least first: an engine compiles for the batches that it meets.
-    Raises LaunchError if none of a load's requests is answered.
+    At each load that follows, the least first, in rounds until their pace is even: an engine
+    compiles for the batches that it meets. Raises LaunchError if none of a round is answered.
     """
     task = course.tasks[0]
     few = min(task.workload.max_tokens, WARM_TOKENS)
@@ -147,11 +153,34 @@ def warm_up(side: Side, course: Course) -> None:
         task, workload=msgspec.structs.replace(task.workload, max_tokens=few)
     )
     for width in sorted({load.concurrency or FEWEST for load in course.loads} or {1}):
-        sent = asks(short, course.style, side.endpoint, f"warm-up-{width}", width, side.extra)
-        answers, _ = closed_loop(side.endpoint, sent, width, patience=course.patience)
-        if all(answer.error for answer in answers):
-            side.check()
+        rounds = _rounds(side, course, short, width)
+        if len(rounds) > 1 and not even(rounds):
+            telling.uneven(side.arm.name, width, rounds)
+
+
+def _rounds(side: Side, course: Course, short: Task, width: int) -> list[float]:
+    """Seconds of each, until enough; none where requests fail, which the runs will count."""
+    rounds: list[float] = []
+    while not rounds or (side.endpoint.engine in COMPILING and not enough(rounds)):
+        answers, seconds = _round(side, course, short, width, len(rounds))
+        if not rounds and all(answer.error for answer in answers):
             raise _mute(side, str(answers[0].error) if answers else "none was sent")
+        if any(answer.error for answer in answers):
+            return []
+        rounds.append(seconds)
+    return rounds
+
+
+def _round(
+    side: Side, course: Course, short: Task, width: int, number: int
+) -> tuple[list[Answer], float]:
+    """One request for each in flight. Raises what became of a server that is gone."""
+    label = f"warm-up-{width}-{number}"
+    sent = asks(short, course.style, side.endpoint, label, width, side.extra)
+    answers, seconds = closed_loop(side.endpoint, sent, width, patience=course.patience)
+    if any(answer.error for answer in answers):
+        side.check()
+    return answers, seconds
 
 
 def _mute(side: Side, why: str) -> LaunchError:

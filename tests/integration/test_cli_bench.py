@@ -277,7 +277,7 @@ def test_interrupted_before_its_first_run_it_leaves_nothing(dflash, port, tmp_pa
 
 
 def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_path):
-    ended = bench(env={"FAKE_ENGINE_CRASH_ON": "12"})
+    ended = bench(env={"FAKE_ENGINE_CRASH_ON": "22"})
     assert ended.code == 7
     assert "while it was measured" in ended.err
     assert "out of memory" in ended.err
@@ -289,10 +289,10 @@ def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_pat
 
 
 def test_failed_requests_are_counted_and_shown(bench):
-    ended = bench("--repeats", "1", env={"FAKE_ENGINE_FAIL_EVERY": "11"})  # in one cell of two
+    ended = bench("--repeats", "1", env={"FAKE_ENGINE_FAIL_EVERY": "20"})  # in one cell of two
     assert ended.code == 0, ended.err
     assert ended.out.splitlines()[2].split()[-1] == "FAILED"
-    assert "the fake fails every 11. request" in ended.out
+    assert "the fake fails every 20. request" in ended.out
 
 
 def test_servers_that_answer_too_little_everywhere_are_told_and_end_it_with_7(bench, tmp_path):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -7,8 +10,11 @@ from dflash_deploy.errors import LaunchError
 from dflash_deploy.measure import bench
 from dflash_deploy.measure.asks import Style, Task
 from dflash_deploy.measure.bench import Course, Side, measure
+from dflash_deploy.measure.pace import ROUNDS
 from dflash_deploy.measure.prompts import Prompt
 from dflash_deploy.measure.report import Arm, Load
+from dflash_deploy.measure.sample import Answer
+from dflash_deploy.plan import Endpoint
 from tests.unit.measure.conftest import Serve
 from tests.unit.measure.test_results import REPORT, W
 
@@ -34,6 +40,9 @@ class Watching:
 
     def end(self, turn, run):
         self.said.append(f"end {run.requests}")
+
+    def uneven(self, arm, width, seconds):
+        self.said.append(f"{arm} at {width}: {len(seconds)} rounds")
 
 
 def go(report, sides, course, watching=None):
@@ -69,19 +78,66 @@ def test_what_is_there_is_not_measured_again(serve: Serve) -> None:
     assert [len(cell.runs) for cell in again[-1].cells] == [2, 2]
 
 
-def test_every_load_is_warmed_up_for(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    widths = []
-    sends = bench.closed_loop
+class Rounds:
+    """In place of the load generator: rounds that take as long as they are told to."""
 
-    def spied(endpoint, sent, width, **options):  # type: ignore[no-untyped-def]
-        widths.append((len(sent), width))
-        return sends(endpoint, sent, width, **options)
+    def __init__(self, seconds: Callable[[int, int], float]) -> None:
+        self.seconds, self.sent = seconds, []
 
-    monkeypatch.setattr(bench, "closed_loop", spied)
-    loads = (Load(concurrency=4), Load(concurrency=1), Load(rate=50.0))
-    bench.warm_up(Side(DFLASH, serve("vllm")), course(loads=loads))
+    def __call__(self, endpoint, asks, width, **options):  # type: ignore[no-untyped-def]
+        self.sent.append((len(asks), width, asks[0].body))
+        number = sum(had == width for _, had, _ in self.sent)
+        return [Answer(sent=0, first=0.1, ended=1)] * len(asks), self.seconds(width, number)
+
+    @property
+    def widths(self) -> dict[int, int]:
+        return dict(Counter(width for _, width, _ in self.sent))
+
+
+LOADS = (Load(concurrency=4), Load(concurrency=1), Load(rate=50.0))
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int, int], float]], Rounds]:
+    def made(seconds: Callable[[int, int], float]) -> Rounds:
+        found = Rounds(seconds)
+        monkeypatch.setattr(bench, "closed_loop", found)
+        return found
+
+    return made
+
+
+def side(engine: str) -> Side:
+    return Side(DFLASH, Endpoint(base_url="http://127.0.0.1:9", model="m", engine=engine))
+
+
+def test_every_load_is_warmed_up_for(rounds) -> None:  # type: ignore[no-untyped-def]
+    sent, watching = rounds(lambda width, number: 1.0), Watching()
+    bench.warm_up(side("vllm"), course(loads=LOADS), watching)
     # requests that arrive by chance come as many at once as chance has it
-    assert widths == [(1, 1), (4, 4), (bench.FEWEST, bench.FEWEST)]
+    assert list(sent.widths.items()) == [(1, 3), (4, 3), (bench.FEWEST, 3)]
+    assert all(count == width for count, width, _ in sent.sent)
+    assert len({body for *_, body in sent.sent}) == len(sent.sent)  # no cache knows a round
+    assert watching.said == []
+
+
+def test_rounds_go_on_until_an_engine_no_longer_stands_still(rounds) -> None:  # type: ignore[no-untyped-def]
+    compiled = rounds(lambda width, number: 3.0 if width == 4 and number in (1, 2, 5) else 0.5)
+    bench.warm_up(side("vllm"), course(loads=LOADS), Watching())
+    assert compiled.widths == {1: 3, 4: 8, bench.FEWEST: 3}
+
+
+def test_a_pace_that_never_settles_is_told(rounds) -> None:  # type: ignore[no-untyped-def]
+    rounds(lambda width, number: 2.0 if width == 4 and number % 2 else 0.5)
+    watching = Watching()
+    bench.warm_up(side("sglang"), course(loads=LOADS), watching)
+    assert watching.said == [f"dflash-16 at 4: {ROUNDS} rounds"]
+
+
+def test_an_engine_that_compiles_nothing_needs_one_round(rounds) -> None:  # type: ignore[no-untyped-def]
+    sent, watching = rounds(lambda width, number: 1.0), Watching()
+    bench.warm_up(side("transformers"), course(loads=LOADS), watching)
+    assert (sent.widths, watching.said) == ({1: 1, 4: 1, bench.FEWEST: 1}, [])
 
 
 def test_an_open_loop_is_a_load_like_another(serve: Serve) -> None:
@@ -93,7 +149,7 @@ def test_a_server_that_dies_ends_it_and_what_was_measured_is_kept(serve: Serve) 
     def gone() -> None:
         raise LaunchError("it died")
 
-    side = Side(DFLASH, serve("vllm", CRASH_ON=11), check=gone)  # 4 to warm up, 4 in the first run
+    side = Side(DFLASH, serve("vllm", CRASH_ON=21), check=gone)  # 15 to warm up, 4 in the first run
     kept, error = go(REPORT, [side], course())
     assert "it died" in str(error)
     assert len(kept) == 1
