@@ -25,7 +25,7 @@ FEW = 500
 few tenths, a dozen do not know it; and a speed over a second or two is that of its moment."""
 
 
-class TooFew(UsageError):
+class OfAMoment(UsageError):
     """All that was measured is figures of a moment."""
 
 
@@ -78,7 +78,7 @@ def draft_of(report: Report, entry: Entry) -> tuple[str, list[str]]:
 def usable(report: Report, arms: Sequence[Arm]) -> tuple[list[Cell], list[str]]:
     """The cells that are figures, and why others are none."""
     kept: list[Cell] = []
-    notes = list(_other_methods(report))
+    notes = [*_other_methods(report), *_swinging(report)]
     known = {arm.name: arm for arm in arms}
     for cell in report.cells:
         arm = known.get(cell.arm)
@@ -100,11 +100,12 @@ def _nothing(report: Report, detail: str | None) -> UsageError:
     short = [cell for cell in report.cells if 0 < _answered(cell) < FEW]
     if not short:
         again = anew(typed_words(report.command))
-        return UsageError(message, hint=again, detail=detail)
+        kind = OfAMoment if any(map(_swings, report.cells)) else UsageError
+        return kind(message, hint=again, detail=detail)
     least = min(short, key=_answered)
     asked = max(run.requests for run in least.runs)
     more = anew(typed_words(report.command), ceil(asked * FEW / _answered(least)))
-    return TooFew(message, hint=more, detail=detail)
+    return OfAMoment(message, hint=more, detail=detail)
 
 
 def _answered(cell: Cell) -> int:
@@ -117,18 +118,43 @@ def _other_methods(report: Report) -> Iterator[str]:
         yield f"left out: {', '.join(names)}: entries speak of DFlash alone"
 
 
+def _swinging(report: Report) -> Iterator[str]:
+    """Cells of which acceptance alone is left, and plain ones, over which there is no gain."""
+    arms = {arm.name: arm for arm in report.arms}
+    for cell in report.cells:
+        if arms[cell.arm].synthetic_length is None and (why := _swings(cell)):
+            lost = "gain over" if arms[cell.arm].method == "plain" else "speed of"
+            yield f"left out: the {lost} {cell.arm}, {cell.workload} at {cell.load}: {why}"
+
+
+def _swings(cell: Cell) -> str | None:
+    """Of closed loops: arrivals have no speed anyway."""
+    found = rate(cell)
+    if found is None or not found.swings or cell.load.rate is not None:
+        return None
+    return f"its repeats differ by {found.spread:.0%} to either side"
+
+
 def _unusable(arm: Arm, cell: Cell) -> str | None:
     if rate(cell) is None:
         return "nothing ran, or too many requests failed"
     if (tokens := _answered(cell)) < FEW:
         return f"{tokens} tokens were answered, and a figure of fewer than {FEW} is chance"
-    if cell.load.rate and arm.synthetic_length is not None:
-        return "arrivals bound its speed, and its acceptance was made up: nothing is left to keep"
-    if arm.synthetic_length is None and _dummy(arm):
+    if arm.synthetic_length is not None:
+        return _speedless(cell)
+    if _dummy(arm):
         return "its weights were dummies: what it accepted means nothing"
-    if arm.synthetic_length is None and acceptance([cell]) is None:
+    if acceptance([cell]) is None:
         return "the server did not say what it accepted: nothing proves that it drafted"
     return None
+
+
+def _speedless(cell: Cell) -> str | None:
+    """Made-up acceptance leaves nothing to keep but speed."""
+    if cell.load.rate is not None:
+        return "arrivals bound its speed, and its acceptance was made up: nothing is left to keep"
+    why = _swings(cell)
+    return why and f"{why}, and its acceptance was made up: nothing is left to keep"
 
 
 def unlike_a_release(report: Report, arms: Sequence[Arm]) -> str | None:

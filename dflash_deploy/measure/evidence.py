@@ -17,7 +17,7 @@ import msgspec
 
 from dflash_deploy.errors import UsageError
 from dflash_deploy.measure.admissible import check, draft_of, unlike_a_release, usable
-from dflash_deploy.measure.gains import Gain, acceptance, gains, rate
+from dflash_deploy.measure.gains import Gain, acceptance, gains, steady
 from dflash_deploy.measure.report import Arm, Cell, Report
 from dflash_deploy.measure.verdict import COLLAPSED
 from dflash_deploy.registry import Entry
@@ -115,9 +115,12 @@ def _outcome(report: Report, cells: Sequence[Cell]) -> Outcome:
 
 
 def _row(arm: Arm, cell: Cell, gain: Gain | None) -> Measurement:
-    """Of requests that arrive, acceptance alone: not the server decides how many are answered."""
-    arriving = cell.load.rate is not None
-    speed, gain = (None, None) if arriving else (rate(cell), gain)
+    """Of requests that arrive, acceptance alone: not the server decides how many are answered.
+
+    So where the repeats swing, which acceptance does not.
+    """
+    speed = None if cell.load.rate else steady(cell)
+    gain = gain if speed and gain and not gain.plain.swings else None
     length = None if arm.synthetic_length else acceptance([cell])
     return Measurement(
         task=_task(cell.workload),
@@ -128,7 +131,7 @@ def _row(arm: Arm, cell: Cell, gain: Gain | None) -> Measurement:
         acceptance_length=round(length, 2) if length else None,
         speedup=round(gain.mean, 2) if gain else None,
         tokens_per_second=round(speed.mean, 1) if speed else None,
-        baseline_tokens_per_second=round(gain.rate.mean / gain.mean, 1) if gain else None,
+        baseline_tokens_per_second=round(gain.plain.mean, 1) if gain else None,
     )
 
 
@@ -172,7 +175,7 @@ def _how(report: Report, cells: Sequence[Cell]) -> Iterator[str]:
         said = ", ".join(f"{each:g}" for each in rates)
         yield f"acceptance alone where requests arrived by chance, {said} a second"
     repeats = min(len(cell.runs) for cell in cells)
-    spreads = [found.spread for cell in cells if (found := rate(cell)) and found.repeats > 1]
+    spreads = [found.spread for cell in cells if (found := steady(cell)) and found.repeats > 1]
     if spreads:
         yield f"{repeats} repeats, within {max(spreads):.1%} of their mean"
     else:

@@ -17,6 +17,8 @@ MOST_FAILED = 0.01
 """Of the requests: with more, a rate is one of a server in trouble, and no rate at all."""
 UNREPEATED = 0.05
 """Taken for the spread on either side of a cell that was run once: repeats differ that much."""
+SWINGING = 0.25
+"""Of the mean, to either side: repeats that differ by more know no speed."""
 WHOLE = 100
 """Tokens a second from which a decimal says nothing."""
 State = Literal["gains", "loses", "even"]
@@ -35,6 +37,10 @@ class Rate(msgspec.Struct, frozen=True):
         """To either side, as a share of the mean."""
         return (self.high - self.low) / 2 / self.mean
 
+    @property
+    def swings(self) -> bool:
+        return self.spread > SWINGING
+
 
 class Gain(msgspec.Struct, frozen=True):
     """One arm against plain decoding under the same load; 2.0 is twice as fast."""
@@ -43,6 +49,7 @@ class Gain(msgspec.Struct, frozen=True):
     load: Load
     workload: str
     rate: Rate
+    plain: Rate
     mean: float
     low: float
     high: float
@@ -62,6 +69,12 @@ def rate(cell: Cell) -> Rate | None:
     mean = fmean(rates)
     margin = UNREPEATED * mean if len(rates) == 1 else 0.0
     return Rate(mean, min(rates) - margin, max(rates) + margin, len(rates))
+
+
+def steady(cell: Cell) -> Rate | None:
+    """None where repeats differ too much, as well."""
+    found = rate(cell)
+    return None if found is None or found.swings else found
 
 
 def middle(cell: Cell) -> Run:
@@ -109,7 +122,7 @@ def gains(report: Report) -> list[Gain]:
 
 
 def _gain(arm: Arm, cell: Cell, own: Rate, plain: Rate) -> Gain:
-    return Gain(arm, cell.load, cell.workload, own, *ratio(own, plain))
+    return Gain(arm, cell.load, cell.workload, own, plain, *ratio(own, plain))
 
 
 def ratio(new: Rate, old: Rate) -> tuple[float, float, float]:

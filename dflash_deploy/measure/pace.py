@@ -10,7 +10,7 @@ IN_A_ROW = 3
 ALIKE = 1.3
 """Acceptance alone makes short rounds differ by a tenth and two."""
 UNFELT = 0.25
-"""Seconds: kernels take longer to compile, and of short rounds so much may be the machine's noise."""
+"""Seconds: kernels take longer to compile, and in short rounds so much is noise."""
 LONGEST = 60.0
 """Seconds of rounds at one load, after which no further one begins."""
 COMPILING = frozenset({"vllm", "sglang"})

@@ -7,7 +7,7 @@ import re
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from dflash_deploy.measure.admissible import FEW, TooFew
+from dflash_deploy.measure.admissible import OfAMoment
 from dflash_deploy.measure.evidence import MadeEvidence, evidence_of
 from dflash_deploy.measure.report import Report
 from dflash_deploy.measure.tuning import Choice
@@ -21,7 +21,7 @@ def overlay(
 ) -> MadeEvidence:
     """The recipe in front of the one it was measured with, and the evidence for it.
 
-    Without evidence where too few tokens were answered: then nothing verifies it. Raises UsageError
+    Without evidence where all figures are of a moment: then nothing verifies it. Raises UsageError
     where the report cannot be evidence for another reason: it does not know its card, say.
     """
     made = alone(report, entry, base, choice, dtype)
@@ -30,10 +30,9 @@ def overlay(
     file = f"models/{owner}/{name}-tune-{_stamp(report)}.yaml"
     try:
         found = evidence_of(report, entry, weights)
-    except TooFew:
-        return MadeEvidence(made, file, (
-            f"nothing verifies this recipe: fewer than {FEW} tokens were answered in each cell",
-        ))  # fmt: skip
+    except OfAMoment as error:
+        why = f"nothing verifies this recipe: {error.message}"
+        return MadeEvidence(made, file, (why, *(error.detail or "").splitlines()))
     return MadeEvidence(
         msgspec.structs.replace(made, evidence=found.model.evidence), file, found.notes
     )

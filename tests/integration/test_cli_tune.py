@@ -235,7 +235,8 @@ def test_what_a_handful_of_tokens_chose_is_verified_by_nothing(told, tmp_path):
     assert ended.code == 0, ended.err
     made = yaml.safe_load(written(tmp_path)[0].read_text())
     assert (len(made["recipes"]), "evidence" in made) == (1, False)
-    assert "nothing verifies this recipe: fewer than 500 tokens were answered" in ended.err
+    assert "nothing verifies this recipe: the report has no figure" in ended.err
+    assert "a figure of fewer than 500 is chance" in ended.err
 
 
 def test_without_a_card_the_recipe_is_printed(dflash, port, tmp_path):

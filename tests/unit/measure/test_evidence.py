@@ -257,3 +257,34 @@ def test_of_a_handful_of_tokens_alone_nothing_is_taken_and_what_suffices_is_the_
     with pytest.raises(UsageError, match="no figure that could be evidence") as caught:
         evidence_of(few, entry)
     assert caught.value.hint == "dflash bench qwen3-8b --num-prompts 21 -- --swap-space 1"
+
+
+SWINGING = {
+    "plain": {1: (100, 101), 8: (500, 900), 32: (2000, 2020)},
+    "dflash-16": {1: (400, 404), 8: (2000, 2040), 32: (1000, 2640)},
+}
+
+
+def test_repeats_that_swing_know_no_speed_and_their_acceptance_stays(entry: Entry) -> None:
+    made = evidence_of(report(SWINGING), entry)
+    (evidence,) = made.model.evidence
+    assert [(row.concurrency, row.speedup, row.tokens_per_second, row.acceptance_length)
+            for row in evidence.results] == [
+        (1, 4.0, 402.0, 6.5), (8, None, 2020.0, 6.5), (32, None, None, 6.5),
+    ]  # fmt: skip
+    assert made.notes == (
+        "left out: the gain over plain, mixed at c=8: its repeats differ by 29% to either side",
+        "left out: the speed of dflash-16, mixed at c=32: its repeats differ by 45% to either side",
+    )
+    assert evidence.how.endswith("2 repeats, within 1.0% of their mean")
+
+
+def test_a_speed_that_swings_is_all_that_made_up_acceptance_has(entry: Entry) -> None:
+    made = evidence_of(report(SWINGING, synthetic=6.5), entry)
+    assert [row.concurrency for row in made.model.evidence[0].results] == [1, 8]
+    assert any("c=32: its repeats differ by 45% to either side, and its" in note
+               for note in made.notes)  # fmt: skip
+    swinging = {"plain": {1: (100, 101)}, "dflash-16": {1: (100, 400)}}
+    with pytest.raises(UsageError, match="no figure that could be evidence") as caught:
+        evidence_of(report(swinging, synthetic=6.5), entry)
+    assert caught.value.hint == "dflash bench qwen3-8b --concurrency 1,8,32,64"
