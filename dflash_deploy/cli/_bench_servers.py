@@ -20,7 +20,9 @@ from dflash_deploy.cli._planning import planned
 from dflash_deploy.cli._running import ended_meanwhile, prepared, ready
 from dflash_deploy.errors import UnknownModel, UsageError
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.launch import state
 from dflash_deploy.launch.endings import died
+from dflash_deploy.launch.journal import Journal
 from dflash_deploy.launch.process import EngineProcess, start
 from dflash_deploy.launch.signs import Signs
 from dflash_deploy.measure.arms import dflash_arm, other_arm, plain_arm, plainly
@@ -58,6 +60,11 @@ class Field:
     hardware: Hardware
 
 
+def log_name(arms: Sequence[Arm], port: int) -> str:
+    """By which `dflash logs` shows what such a server wrote."""
+    return f"bench-{arms[-1].name}-{port}"
+
+
 @dataclass(frozen=True)
 class Started:
     """One server that is started for its arms, and ends with them."""
@@ -74,7 +81,9 @@ class Started:
     def opened(self) -> Iterator[list[Side]]:
         _output.note(f"{', '.join(arm.name for arm in self.arms)}: starting the server")
         began = time.monotonic()
-        with start(self.plan, executable=self.executable, output=None, signs=self.signs) as process:
+        log = Journal(state.log_of(log_name(self.arms, self.plan.port)))
+        log.turn()
+        with start(self.plan, executable=self.executable, output=log, signs=self.signs) as process:
             ready(self.plan, process, gate="off", timeout=self.timeout, alone=True)
             took = round(time.monotonic() - began, 1)
             with ended_meanwhile(process, "while it was measured"):

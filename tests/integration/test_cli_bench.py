@@ -46,7 +46,7 @@ def report(tmp_path: Path) -> dict:
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_plain_against_dflash_in_one_table(bench, tmp_path, engine):
+def test_plain_against_dflash_in_one_table(bench, dflash, port, tmp_path, engine):
     pids = tmp_path / "pids"
     env = {"FAKE_ENGINE_CHUNK_DELAY": "0.004", "FAKE_ENGINE_PIDS": str(pids)}
     ended = bench(engine=engine, env=env)
@@ -67,6 +67,9 @@ def test_plain_against_dflash_in_one_table(bench, tmp_path, engine):
     assert not [word for word in plain["argv"] if "spec" in word.lower()]
     assert fast["ready_seconds"] > 0
     assert gone([int(line) for line in pids.read_text().split()])
+    # what a server said can still be read
+    logs = [dflash.run("logs", f"bench-{arm}-{port}").out for arm in ("plain", "dflash-8")]
+    assert all(logs)
 
 
 def test_json_is_the_report_and_nothing_else(bench, tmp_path):
