@@ -21,6 +21,8 @@ SWINGING = 0.25
 """Of the mean, to either side: repeats that differ by more know no speed."""
 WHOLE = 100
 """Tokens a second from which a decimal says nothing."""
+RESTS = 0.9
+"""Of the tokens: where so many came without a draft, what the few cycles accepted is chance."""
 State = Literal["gains", "loses", "even"]
 
 
@@ -140,8 +142,12 @@ def loads(cells: Iterable[Cell]) -> list[Load]:
 
 
 def acceptance(cells: Iterable[Cell]) -> float | None:
-    """Acceptance length over all repeats of these cells, each draft-verify cycle counting once."""
-    seen = [run.speculation for cell in cells for run in cell.runs if run.speculation]
+    """Acceptance length over all repeats of these cells, each draft-verify cycle counting once.
+
+    Of the cells where the draft works: where it rests, a last request alone may have had one.
+    """
+    works = [cell for cell in cells if undrafted([cell]) < RESTS]
+    seen = [run.speculation for cell in works for run in cell.runs if run.speculation]
     cycles = sum(each.drafts for each in seen)
     if cycles > 0:
         return 1 + sum(each.accepted for each in seen) / cycles
@@ -176,9 +182,26 @@ def _place(seen: Sequence[Speculation], place: int) -> float:
 
 
 def tokens_per_step(cells: Iterable[Cell]) -> float | None:
-    """What a cycle really brought: an answer that ends cuts its last one short."""
-    runs = [run for cell in cells for run in cell.runs if run.speculation]
-    cycles = sum(run.speculation.drafts for run in runs if run.speculation)
+    """What a step really brought: an answer that ends cuts its last cycle short.
+
+    Tokens above what cycles can have brought are steps of their own, without a draft.
+    """
+    tokens, cycles, alone = _steps(cells)
+    return tokens / (cycles + alone) if cycles > 0 else None
+
+
+def undrafted(cells: Iterable[Cell]) -> float:
+    """Share of the tokens that came without a draft, which a schedule or the engine let rest."""
+    tokens, _, alone = _steps(cells)
+    return alone / tokens if tokens > 0 else 0.0
+
+
+def _steps(cells: Iterable[Cell]) -> tuple[float, float, float]:
+    """Tokens, cycles and the tokens of no cycle, of the runs whose cycles were counted."""
+    runs = [(run, run.speculation) for cell in cells for run in cell.runs
+            if run.speculation and run.speculation.gauge is None]  # fmt: skip
     # the first token of an answer is the prompt's
-    tokens = sum(run.output_tokens - run.requests for run in runs)
-    return tokens / cycles if cycles > 0 else None
+    tokens = sum(run.output_tokens - run.requests for run, _ in runs)
+    cycles = sum(counted.drafts for _, counted in runs)
+    brought = cycles + sum(counted.accepted for _, counted in runs)
+    return tokens, cycles, max(0.0, tokens - brought)

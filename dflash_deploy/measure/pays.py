@@ -11,6 +11,7 @@ from itertools import groupby
 from dflash_deploy.measure.arriving import on_arrival
 from dflash_deploy.measure.far_below import far_below
 from dflash_deploy.measure.gains import (
+    RESTS,
     Gain,
     acceptance,
     failed_share,
@@ -18,6 +19,7 @@ from dflash_deploy.measure.gains import (
     plain_that_drafts,
     rate,
     size,
+    undrafted,
 )
 from dflash_deploy.measure.report import Load, Report
 from dflash_deploy.schema import Evidence
@@ -232,15 +234,29 @@ def _remarks(report: Report) -> Iterator[str]:
             f"the prefix cache answered {cached / prompts:.0%} of the prompt tokens: times to the"
             " first token are better than with prompts that nobody sent before"
         )
+    yield from _resting(report)
     yield from _unseen(report)
     if report.cells and all(len(cell.runs) == 1 for cell in report.cells):
         yield "each cell ran once: a spread of 5% to either side is assumed; --repeats measures it"
 
 
+def _resting(report: Report) -> Iterator[str]:
+    """Where a schedule has it draft nothing, or the engine found that it loses."""
+    drafting = {arm.name for arm in report.arms if arm.method == "dflash"}
+    for cell in report.cells:
+        share = undrafted([cell]) if cell.arm in drafting else 0.0
+        if share >= RESTS:
+            yield (
+                f"{cell.arm}, {cell.workload}: its draft rests at {inflight(cell.load)}, where"
+                f" {share:.0%} of the tokens came without one"
+            )
+
+
 def _unseen(report: Report) -> Iterator[str]:
     """A draft that is never asked looks like a healthy server."""
     for arm in report.arms:
-        cells = [cell for cell in report.cells if cell.arm == arm.name]
+        cells = [cell for cell in report.cells
+                 if cell.arm == arm.name and undrafted([cell]) < RESTS]  # fmt: skip
         if arm.method == "dflash" and cells and acceptance(cells) is None:
             yield (
                 f"{arm.name}: the server does not say what it accepted: whether it drafts at all"

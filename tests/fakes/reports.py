@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.report import Report, Speculation
 
 Speeds = dict[str, dict[int, tuple[float, ...]]]
 """Tokens a second: by arm, then requests in flight, then repeats."""
@@ -55,6 +56,17 @@ def report(
         ],
     }  # fmt: skip
     return msgspec.convert(document | changes, Report)
+
+
+def resting(made: Report, arm: str, load: int, cycles: float = 2) -> Report:
+    """As of a server whose schedule drafts nothing at this load: a last request alone is drafted."""
+    few = Speculation(drafts=cycles, draft_tokens=7 * cycles, accepted=cycles,
+                      per_position=(1.0,))  # fmt: skip
+    return replace(made, cells=tuple(
+        replace(cell, runs=tuple(replace(run, speculation=few) for run in cell.runs))
+        if (cell.arm, cell.load.concurrency) == (arm, load) else cell
+        for cell in made.cells
+    ))  # fmt: skip
 
 
 def _arm(name: str, synthetic: float | None) -> dict[str, Any]:

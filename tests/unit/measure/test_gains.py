@@ -13,8 +13,9 @@ from dflash_deploy.measure.gains import (
     middle,
     rate,
     tokens_per_step,
+    undrafted,
 )
-from tests.fakes.reports import Speeds, report
+from tests.fakes.reports import Speeds, report, resting
 
 REPEATS = st.lists(st.floats(10, 10_000), min_size=1, max_size=4).map(tuple)
 
@@ -75,6 +76,21 @@ def test_acceptance_counts_cycles_and_not_runs() -> None:
     assert by_position(cells)[:2] == pytest.approx((0.9, 0.81))
     assert by_position([]) == ()
     assert tokens_per_step(cells) == pytest.approx((40000 - 84) / (40000 / 6.5))
+
+
+def test_what_came_without_a_draft_is_no_cycles_worth() -> None:
+    found = resting(report(), "dflash-16", 64)
+    cells = [cell for cell in found.cells if cell.arm == "dflash-16"]
+    last = [cell for cell in cells if cell.load.concurrency == 64]
+    assert undrafted(last) == pytest.approx(1, abs=0.001)
+    assert tokens_per_step(last) == pytest.approx(1, abs=0.001)
+    assert acceptance(last) is None
+    assert acceptance(cells) == pytest.approx(6.5)
+    assert undrafted(cell for cell in cells if cell not in last) == 0
+    never = resting(report({"dflash-16": {64: (2400,)}}), "dflash-16", 64, cycles=0)
+    assert undrafted(never.cells) == 1
+    assert tokens_per_step(never.cells) is None
+    assert undrafted(cell for cell in found.cells if cell.arm == "plain") == 0
 
 
 def test_loads_go_up() -> None:

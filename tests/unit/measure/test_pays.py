@@ -10,7 +10,7 @@ from dflash_deploy.measure.gains import gains
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.report import Cell, Load, Percentiles, Run
 from dflash_deploy.schema import Evidence, Measurement
-from tests.fakes.reports import GENTLE, Speeds, report
+from tests.fakes.reports import GENTLE, Speeds, report, resting
 
 RATES = st.lists(st.integers(10, 1000), min_size=1, max_size=3).map(tuple)
 LOADS = (1, 8, 32)
@@ -183,3 +183,19 @@ def test_where_requests_arrive_the_times_of_answers_are_told_and_no_gain() -> No
     both = verdict(msgspec.structs.replace(made, cells=(*made.cells, *rated)))
     assert "at 4 in flight DFlash is no faster" in both[0]
     assert both[1] == told[0]
+
+
+def test_a_load_at_which_the_draft_rests_says_nothing_of_what_limits_it() -> None:
+    speeds = {"plain": {1: (100, 101), 8: (700, 705)}, "dflash-8": {1: (300, 303), 8: (600, 610)}}
+    text = "\n".join(verdict(resting(report(speeds), "dflash-8", 8)))
+    assert "dflash-8, mixed: its draft rests at 8 in flight, where 100% of the tokens" in text
+    assert "costs 1.7 plain steps at 1 in flight" in text
+    assert "plain steps at 8" not in text
+    assert "rests" not in said(speeds)
+
+
+def test_a_draft_that_rests_everywhere_was_seen_all_the_same() -> None:
+    speeds = {"plain": {8: (700, 705)}, "dflash-8": {8: (600, 610)}}
+    text = "\n".join(verdict(resting(report(speeds), "dflash-8", 8, cycles=0)))
+    assert "rests at 8 in flight" in text
+    assert "does not say" not in text
