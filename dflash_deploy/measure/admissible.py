@@ -12,7 +12,13 @@ from packaging.version import InvalidVersion, Version
 
 from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.measure.connection import LOCAL
-from dflash_deploy.measure.gains import acceptance, plain_that_drafts, rate
+from dflash_deploy.measure.gains import (
+    RESTS,
+    acceptance,
+    plain_that_drafts,
+    rate,
+    undrafted,
+)
 from dflash_deploy.measure.report import Arm, Cell, Report
 from dflash_deploy.measure.resuming import anew, going_on, typed_words
 from dflash_deploy.registry import Entry
@@ -144,6 +150,12 @@ def _unusable(arm: Arm, cell: Cell) -> str | None:
         return _speedless(cell)
     if _dummy(arm):
         return "its weights were dummies: what it accepted means nothing"
+    return _unproven(cell)
+
+
+def _unproven(cell: Cell) -> str | None:
+    if (share := undrafted([cell])) >= RESTS:
+        return f"its draft rests there: {share:.0%} of the tokens came without one"
     if acceptance([cell]) is None:
         return "the server did not say what it accepted: nothing proves that it drafted"
     return None

@@ -21,8 +21,9 @@ SWINGING = 0.25
 """Of the mean, to either side: repeats that differ by more know no speed."""
 WHOLE = 100
 """Tokens a second from which a decimal says nothing."""
-RESTS = 0.9
-"""Of the tokens: where so many came without a draft, what the few cycles accepted is chance."""
+RESTS = 0.95
+"""Of the tokens: where so many came without a draft, what the few cycles accepted is chance. The
+embedded engine tries a draft that always loses a little more often than that."""
 State = Literal["gains", "loses", "even"]
 
 
@@ -165,20 +166,25 @@ def plain_that_drafts(report: Report) -> list[str]:
 
 
 def by_position(cells: Iterable[Cell]) -> tuple[float, ...]:
-    """Share of the cycles that accepted the draft token at each place."""
+    """Share of the cycles that accepted the draft token at each place.
+
+    A run whose cycles draft less, as a schedule has them, is silent of the places behind.
+    """
     seen = [
         run.speculation for cell in cells for run in cell.runs
         if run.speculation and run.speculation.per_position and run.speculation.drafts > 0
     ]  # fmt: skip
-    cycles = sum(each.drafts for each in seen)
     places = max((len(each.per_position) for each in seen), default=0)
-    return tuple(_place(seen, place) / cycles for place in range(places))
+    return tuple(_place(seen, place) for place in range(places))
 
 
 def _place(seen: Sequence[Speculation], place: int) -> float:
-    return sum(
-        each.per_position[place] * each.drafts for each in seen if place < len(each.per_position)
+    """Where cycles differ within every run, no mean says how many got there: all count."""
+    there = [each for each in seen if each.draft_tokens >= (place + 1) * each.drafts] or seen
+    accepted = sum(
+        each.per_position[place] * each.drafts for each in there if place < len(each.per_position)
     )
+    return accepted / sum(each.drafts for each in there)
 
 
 def tokens_per_step(cells: Iterable[Cell]) -> float | None:

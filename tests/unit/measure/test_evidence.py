@@ -13,7 +13,7 @@ from dflash_deploy.measure.report import Cell, Load, Report
 from dflash_deploy.registry import Entry, load
 from dflash_deploy.schema import Evidence
 from dflash_deploy.status import status
-from tests.fakes.reports import GENTLE, report
+from tests.fakes.reports import GENTLE, report, resting
 
 
 @pytest.fixture(scope="module")
@@ -288,3 +288,14 @@ def test_a_speed_that_swings_is_all_that_made_up_acceptance_has(entry: Entry) ->
     with pytest.raises(UsageError, match="no figure that could be evidence") as caught:
         evidence_of(report(swinging, synthetic=6.5), entry)
     assert caught.value.hint == "dflash bench qwen3-8b --concurrency 1,8,32,64"
+
+
+def test_where_the_draft_rests_there_is_no_evidence_of_it(entry: Entry) -> None:
+    made = evidence_of(resting(report(), "dflash-16", 64), entry)
+    (found,) = made.model.evidence
+    kept = [(row.block_size, row.concurrency) for row in found.results]
+    assert (16, 32) in kept
+    assert (16, 64) not in kept
+    assert any(
+        "dflash-16, mixed at c=64: its draft rests there: 100%" in note for note in made.notes
+    )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dflash_deploy.measure.gains import (
     acceptance,
@@ -15,6 +16,7 @@ from dflash_deploy.measure.gains import (
     tokens_per_step,
     undrafted,
 )
+from dflash_deploy.measure.report import Cell, Speculation
 from tests.fakes.reports import Speeds, report, resting
 
 REPEATS = st.lists(st.floats(10, 10_000), min_size=1, max_size=4).map(tuple)
@@ -91,6 +93,19 @@ def test_what_came_without_a_draft_is_no_cycles_worth() -> None:
     assert undrafted(never.cells) == 1
     assert tokens_per_step(never.cells) is None
     assert undrafted(cell for cell in found.cells if cell.arm == "plain") == 0
+
+
+def test_shorter_drafts_are_silent_of_the_places_behind() -> None:
+    def cell(load: int, drafted: int, *shares: float) -> Cell:
+        counted = Speculation(drafts=100, draft_tokens=100 * drafted, accepted=100 * sum(shares),
+                              per_position=shares)  # fmt: skip
+        (of_load,) = report({"dflash-8": {load: (100,)}}).cells
+        runs = tuple(replace(run, speculation=counted) for run in of_load.runs)
+        return replace(of_load, runs=runs)
+
+    scheduled = [cell(1, 4, 0.6, 0.4, 0.3, 0.2), cell(8, 2, 0.4, 0.2, 0.0, 0.0)]
+    assert by_position(scheduled) == pytest.approx((0.5, 0.3, 0.3, 0.2))
+    assert by_position(scheduled[1:]) == pytest.approx((0.4, 0.2, 0, 0))
 
 
 def test_loads_go_up() -> None:
