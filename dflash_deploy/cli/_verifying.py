@@ -199,6 +199,7 @@ class _Run:
         accepted = accepted_in(
             [said.cycles for said in self.dflash.values() if said.cycles],
             self.counted.get("dflash"), self.counted.get("plain"), self._on_record(),
+            tokens=sum(len(said.answer.tokens) for said in self.dflash.values()),
         )  # fmt: skip
         return paired.verification(
             self.begun, seen, accepted, questions=len(self.inquiry.questions),
@@ -242,6 +243,8 @@ def _next(found: Verification, asked: Asked, reason: Reason) -> str:
     match reason:
         case "plain_drafts":
             return "--baseline-url with a server that was started without the draft"
+        case "nothing_drafted" if found.acceptance and found.acceptance.drafts:
+            return "--concurrency 1: with fewer requests in flight a schedule drafts"
         case "unseen" if asked.url:
             return f"curl {without_password(base_of(asked.url))}/metrics"
         case "nothing_compared":

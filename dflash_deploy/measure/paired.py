@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import comb
 
 from dflash_deploy.measure.answers import right
+from dflash_deploy.measure.gains import RESTS
 from dflash_deploy.measure.judged import Judgement, compare, judge
 from dflash_deploy.measure.lossless import Answer, combined, same_distribution
 from dflash_deploy.measure.questions import Question
@@ -97,6 +98,12 @@ def failing(
         yield Failing("plain_drafts", "the plain server drafts as well: nothing plain was compared")
     if accepted and accepted.drafts is not None and accepted.drafts <= 0:
         yield Failing("nothing_drafted", "nothing was drafted: plain decoding against itself")
+    elif accepted and (accepted.undrafted or 0.0) >= RESTS:
+        yield Failing(
+            "nothing_drafted",
+            f"{accepted.undrafted:.0%} of the tokens came without a draft: plain decoding"
+            " against itself",
+        )
     if accepted and accepted.drafts is None and accepted.length is None:
         yield Failing(
             "unseen",

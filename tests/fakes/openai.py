@@ -74,9 +74,9 @@ class Server:
         with self.lock:
             self.tokens += tokens
             self.answers += 1
-        if self.block_size is None:
-            return 0, 0
-        length = min(max(self.knobs.acceptance, 1.0), float(self.block_size))
+        if self.block_size is None or not self.drafted:
+            return 0, 0  # as vLLM: where its schedule drafts nothing, it counts no cycle
+        length = min(max(self.knobs.acceptance, 1.0), float(self.drafted + 1))
         drafts = max(1, round(tokens / length))
         with self.lock:
             self.drafts += drafts

@@ -108,6 +108,16 @@ def test_a_schedule_of_the_recipe_is_measured_as_one(dflash, port, tmp_path):
     assert arms == {"plain": [], "dflash-8-schedule": [[1, 2, 7], [3, 8, 3]]}
 
 
+def test_where_a_schedule_drafts_nothing_the_draft_rests(bench, tmp_path):
+    key = "--speculative-config.num_speculative_tokens_per_batch_size"
+    ended = bench("--concurrency", "4", "--", key, "[[1, 8, 0]]")
+    assert ended.code == 0, ended.err
+    said = " ".join(report(tmp_path)["verdict"])
+    assert "dflash-8-schedule, mixed: its draft rests at 4 in flight, where 100%" in said
+    assert "what limits it" not in said
+    assert "ACCEPT" not in ended.out
+
+
 def test_another_method_that_does_not_start_ends_nothing_but_itself(bench, tmp_path):
     """A target without such a head, say; 4 draft tokens are a block of 5."""
     once = ("--repeats", "1", "--concurrency", "2")

@@ -236,6 +236,13 @@ def test_servers_that_run_are_compared_side_by_side(serving, undrafted, dflash):
     assert "secret" not in ended.out + ended.err
 
 
+def test_where_the_schedule_drafts_nothing_plain_decoding_was_compared_with_itself(verify):
+    key = "--speculative-config.num_speculative_tokens_per_batch_size"
+    ended = verify("--", key, "[[1, 8, 0]]")
+    assert ended.code == 8
+    assert "nothing was drafted: plain decoding against itself" in ended.err
+
+
 def test_a_draft_that_never_ran_proves_nothing(undrafted, dflash):
     words = ("verify", "gpt-oss-20b", "--url", undrafted, "--baseline-url", undrafted, *SHORT)
     ended = dflash.run(*words)

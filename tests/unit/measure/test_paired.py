@@ -15,8 +15,10 @@ from dflash_deploy.measure.paired import accuracy, failing, pairs, sampled, sign
 from dflash_deploy.measure.prompts import Prompt
 from dflash_deploy.measure.questions import SAMPLED_TOKENS, Question, questions
 from dflash_deploy.measure.report import Workload
+from dflash_deploy.measure.sample import Counted
 from dflash_deploy.measure.told import Said
 from dflash_deploy.measure.verified import Accepted, Accuracy
+from dflash_deploy.measure.while_asked import accepted_in
 
 
 def asked(text: str = "?", answer: str | None = None, draw: int = 0) -> Question:
@@ -82,6 +84,13 @@ def test_a_server_that_drafted_nothing_proves_nothing():
     assert reasons() == []
     idle = Accepted(length=None, drafts=0.0, plain_drafts=None, source="counters")
     assert reasons(accepted=idle) == ["nothing_drafted"]
+    rests = accepted_in([], Counted(drafts=5, draft_tokens=35, accepted=15), None, None, tokens=512)
+    assert rests.undrafted == pytest.approx(0.96, abs=0.01)
+    assert reasons(accepted=rests) == ["nothing_drafted"]
+    for tokens in (60, 15, 0):  # a tail of some requests; a cycle that is cut; nobody tells
+        some = accepted_in([], Counted(drafts=5, draft_tokens=35, accepted=15), None, None,
+                           tokens=tokens)  # fmt: skip
+        assert reasons(accepted=some) == []
     busy = Accepted(length=2.0, drafts=9.0, plain_drafts=9.0, source="counters")
     assert reasons(accepted=busy) == ["plain_drafts"]
     unseen = Accepted(length=None, drafts=None, plain_drafts=None, source="no counters")
