@@ -10,12 +10,12 @@ import msgspec
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, Servers
-from dflash_deploy.errors import DFlashError
+from dflash_deploy.errors import DFlashError, LaunchError
 from dflash_deploy.measure import results
 from dflash_deploy.measure.bench import Course, Side, measure
 from dflash_deploy.measure.report import Arm, Report
 from dflash_deploy.measure.resuming import started_alike
-from dflash_deploy.measure.tuning import Point, losing, measured, outrun
+from dflash_deploy.measure.tuning import Point, losing, measured, outrun, plain_loads
 
 
 class Race:
@@ -42,8 +42,8 @@ class Race:
             if block and outrun(block, self._blocks_from(block)) and servers != found.servers[-1]:
                 _output.note(f"blocks of {block} lose at every load: shorter ones are left out")
                 break
-        if self.failed and not measured(self.report):
-            raise self.failed
+        if not measured(self.report):
+            raise self.failed or _too_little("DFlash", self.report)
 
     def one(self, servers: Servers) -> None:
         """An arm: one run of each cell, and the repeats if it is still in the race.
@@ -71,6 +71,8 @@ class Race:
             for side in sides:
                 self.report = results.with_arm(self.report, side.arm)
             looked = self._through(look, sides, watched)
+            if _plain(servers) and not plain_loads(self.report):
+                raise _too_little("plain decoding", self.report)  # before minutes of others
             if self._dropped(servers):
                 _output.note(f"blocks of {_block(servers)} lose at every load: no repeats of them")
             else:
@@ -112,6 +114,15 @@ def with_last_arm(report: Report, arm: Arm) -> Report:
         report,
         arms=(*(each for each in report.arms if each.name != arm.name), arm),
         cells=tuple(cell for cell in report.cells if cell.arm != arm.name),
+    )
+
+
+def _too_little(who: str, report: Report) -> LaunchError:
+    why = next((said for cell in report.cells for run in cell.runs for said in run.errors), None)
+    return LaunchError(
+        f"{who} answered too few requests at every load to count its speed",
+        hint=f"dflash serve {report.model} --engine {report.engine}",
+        detail=why,
     )
 
 

@@ -300,6 +300,15 @@ def test_an_arm_that_fails_does_not_end_the_others(tune, tmp_path):
     assert yaml.safe_load(written(tmp_path)[0].read_text())["recipes"][0]["block_size"] == 4
 
 
+def test_servers_that_answer_too_little_are_no_reason_to_leave_dflash_off(tune, tmp_path):
+    ended = tune("--concurrency", "1", env={"FAKE_ENGINE_FAIL_EVERY": "2"})
+    assert ended.code == 7
+    assert "plain decoding answered too few requests at every load" in ended.err
+    assert "the fake fails every 2. request" in ended.err
+    assert "leave DFlash off" not in ended.out + ended.err
+    assert ended.err.count(": starting the server") == 1
+
+
 def test_sglang_is_tuned_to_one_block(tune, tmp_path):
     ended = tune("--repeats", "1", engine="sglang")
     assert ended.code == 0, ended.err
