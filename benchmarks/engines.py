@@ -70,29 +70,32 @@ class Server:
     """One that counts as vLLM does."""
 
     def __init__(self, url):
-        self._http = httpx.Client(base_url=url, timeout=600)
-        self._model = self._http.get("/v1/models").json()["data"][0]["id"]
+        self.url, self._http = url, httpx.Client(base_url=url, timeout=600)
+        self.model = self._http.get("/v1/models").json()["data"][0]["id"]
         self.version = self._http.get("/version").json().get("version")
 
     def answer(self, ids, tokens, end):
         """Its token numbers, without the one that ended it; cycles and accepted tokens."""
-        before = self._counted()
-        body = {"model": self._model, "prompt": ids, "max_tokens": tokens, "temperature": 0,
+        before = self.counted()
+        body = {"model": self.model, "prompt": ids, "max_tokens": tokens, "temperature": 0,
                 "return_token_ids": True}  # fmt: skip
         choice = (
             self._http.post("/v1/completions", json=body).raise_for_status().json()["choices"][0]
         )
-        after = self._counted()
+        after = self.counted()
         said = choice["token_ids"]
         cycles, accepted = (after[name] - before[name] for name in ("drafts", "accepted_tokens"))
         return said[:-1] if said[-1:] == [end] else said, int(cycles), int(accepted)
 
-    def _counted(self):
+    def counted(self):
+        """Totals by name, and accepted tokens by place."""
         found = defaultdict(float)
         for family in text_string_to_metric_families(self._http.get("/metrics").text):
             for sample in family.samples:
                 if sample.name.startswith(PREFIX) and sample.name.endswith("_total"):
-                    found[sample.name.removeprefix(PREFIX).removesuffix("_total")] += sample.value
+                    name = sample.name.removeprefix(PREFIX).removesuffix("_total")
+                    place = sample.labels.get("position")
+                    found[name if place is None else int(place)] += sample.value
         return found
 
 
