@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,9 +16,9 @@ from typing import Self
 import msgspec
 
 from dflash_deploy.cli import _output
-from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError
-from dflash_deploy.launch.signals import forwarded
-from dflash_deploy.train.events import Event
+from dflash_deploy.errors import DFlashError, DoesNotFit, EngineError, Interrupted
+from dflash_deploy.launch.signals import FORWARDED, forwarded
+from dflash_deploy.train.events import Event, interrupted
 
 EVERY = 10.0
 """Seconds between two lines in a pipe."""
@@ -42,22 +44,29 @@ def work(folder: Path) -> None:
         start_new_session=True,
     ) as process:  # fmt: skip
         error: DFlashError | None = None
-        with forwarded(process), Progress() as progress:  # type: ignore[arg-type]
+        with forwarded(process) as came, Progress() as progress:  # type: ignore[arg-type]
             for line in process.stdout or ():
                 with contextlib.suppress(msgspec.DecodeError):  # a library that prints
                     event = msgspec.json.decode(line, type=Event)
                     progress.show(event)
                     error = event.error.as_error() if event.error else error
             code = process.wait()
-    if error is not None:
-        raise error
     if code:
-        raise ended(code)
+        raise why(folder, code, error, came)
+
+
+def why(folder: Path, code: int, error: DFlashError | None, came: Sequence[int]) -> DFlashError:
+    """What ended the run. `error`: its own word; `came`: the signals that were passed on to it."""
+    if error is not None and error.code != Interrupted.code:
+        return error
+    if came or -code in FORWARDED:
+        return interrupted(folder, came[0] if came else -code)
+    return error or ended(code)
 
 
 def ended(code: int) -> DFlashError:
     """The error for an end without a word."""
-    if code == -9:
+    if code == -signal.SIGKILL:
         return DoesNotFit(
             "training was killed, most likely because the machine ran out of memory",
             hint="--batch-size, --anchors or --max-length smaller, and another --output",

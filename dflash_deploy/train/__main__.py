@@ -11,8 +11,8 @@ from types import FrameType
 
 import msgspec
 
-from dflash_deploy.errors import DFlashError, DoesNotFit, Interrupted, UsageError, unread
-from dflash_deploy.train.events import Event, failure
+from dflash_deploy.errors import DFlashError, DoesNotFit, UsageError, unread
+from dflash_deploy.train.events import Event, failure, interrupted
 
 SMALLER = "--batch-size, --anchors or --max-length smaller, and another --output"
 NO_MEMORY = ("out of memory", "can't allocate memory", "DefaultCPUAllocator")
@@ -47,6 +47,10 @@ class Line:
 
 
 def main(arguments: list[str]) -> int:
+    # takes seconds, and an exception in the midst of it has no end of its own: until all is there
+    # a signal ends this process as it ends any other
+    import dflash_deploy.train.work  # noqa: F401
+
     line = Line()
     try:
         _work(Path(arguments[0]), line)
@@ -71,9 +75,7 @@ def _work(folder: Path, line: Line) -> None:
         with files.alone(folder, lambda said: line.say(Event(said=said))):
             Work(folder, line.say, line.stop, key).run()
     except (Stopped, KeyboardInterrupt):
-        raise Interrupted(
-            f"interrupted: what was done is in {folder}", hint="the same command goes on with it"
-        ) from None
+        raise interrupted(folder) from None
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise DoesNotFit(

@@ -76,7 +76,7 @@ def measure(
             raise Stopped
     beside = judged(
         SpeculativeDecoder(model, load_draft(draft)), held_out[:CHECKED], ends,
-        BETWEEN_SUMS.get(str(model.dtype).removeprefix("torch."), NEAR_TIE),
+        BETWEEN_SUMS.get(str(model.dtype).removeprefix("torch."), NEAR_TIE), stop,
     )  # fmt: skip
     found = summed(walks, kinds, recipe.block_size, beside)
     files.write_whole(file, msgspec.json.encode(found) + b"\n")
@@ -84,11 +84,17 @@ def measure(
 
 
 def judged(
-    decoder: SpeculativeDecoder, answers: Sequence[Answer], ends: frozenset[int], most: float
-) -> Judgement:
-    """The prompts' answers with the draft and without it. `most`: nats that are a near tie."""
+    decoder: SpeculativeDecoder, answers: Sequence[Answer], ends: frozenset[int], most: float,
+    stop: Callable[[], bool],
+) -> Judgement:  # fmt: skip
+    """The prompts' answers with the draft and without it. `most`: nats that are a near tie.
+
+    Raises Stopped.
+    """
     seen = []
     for answer in answers:
+        if stop():
+            raise Stopped
         prompt = answer.input_ids[: answer.loss_mask.index(1)]
         room = min(CHECKED_TOKENS, decoder.max_context - len(prompt))
         sampling = Sampling(room, stop_token_ids=ends)

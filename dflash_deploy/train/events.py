@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from dflash_deploy.errors import DFlashError
+from dflash_deploy.errors import DFlashError, Interrupted
 
 Stage = Literal["load", "prompts", "answers", "train", "acceptance"]
 
@@ -37,3 +39,12 @@ class Failure(msgspec.Struct, frozen=True):
 
 def failure(error: DFlashError) -> Failure:
     return Failure(error.code, error.exit_code, error.message, error.hint, error.detail)
+
+
+def interrupted(folder: Path, number: int = signal.SIGINT) -> Interrupted:
+    """The error of a run that was asked to end, by this signal."""
+    error = Interrupted(
+        f"interrupted: what was done is in {folder}", hint="the same command goes on with it"
+    )
+    error.exit_code = 128 + number
+    return error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 
 import pytest
 
@@ -62,3 +64,18 @@ def test_prompts_from_a_pipe_of_the_shell(bare, home):
     os.close(reader)
     assert ended.code == 0, ended.err
     assert "5 prompts" in ended.out
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_ended_before_anything_is_loaded(bare, home, tmp_path, twice):
+    output = tmp_path / "run"
+    process = bare.start("train", "org/tiny", *TINY, "--output", str(output), cwd=home)
+    while not (output / "recipe.json").exists():
+        time.sleep(0.01)
+    time.sleep(0.5)  # the process that trains imports torch for longer than that
+    for _ in range(1 + twice):
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.splitlines()[0] == f"error: interrupted: what was done is in {output}"
+    assert "Traceback" not in err

@@ -103,6 +103,17 @@ def test_interrupted_in_each_stage_it_comes_to_the_same_draft(tmp_path, target, 
     assert len(files.read_lines(tmp_path / "cut" / CURVE, Point)) == 6
 
 
+def test_interrupted_while_answers_are_decoded_both_ways(tmp_path, target, whole):
+    begun(tmp_path / "cut", target)
+    for name in ("answers.jsonl", "held-out.jsonl", "tiny-DFlash"):
+        (tmp_path / "cut" / name).symlink_to(whole / name)
+    asked = []
+    with pytest.raises(Stopped):
+        # once behind each of the two walks, then before the first of the two that are decoded
+        work(tmp_path / "cut", stop=lambda: asked.append(0) or len(asked) == 3)
+    assert not (tmp_path / "cut" / acceptance.FILE).exists()
+
+
 def test_a_line_that_was_cut_off_is_answered_again(tmp_path, target, whole):
     begun(tmp_path / "cut", target)
     lines = (whole / "answers.jsonl").read_bytes()
