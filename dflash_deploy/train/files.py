@@ -7,7 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -57,12 +57,17 @@ def _locked(descriptor: int) -> bool:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A name to write to; what is there becomes `path` when the block ends well."""
+    """A name to write to; what is there becomes `path` when the block ends well, else it goes."""
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
-    yield part
-    with part.open("rb") as stream:
-        os.fsync(stream.fileno())
+    try:
+        yield part
+        with part.open("rb") as stream:
+            os.fsync(stream.fileno())
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()  # a full disk needs the room, and nobody goes on with half a file
+        raise
     part.replace(path)
 
 

@@ -146,8 +146,13 @@ def keep(path: Path, state: State) -> None:
         "scales": state.scales,
         "optimisers": [optimiser.state_dict() for optimiser in state.optimisers],
     }
-    with files.whole(path) as part:
-        torch.save(document, part)
+    with files.whole(path) as part, part.open("wb") as stream:
+        try:
+            torch.save(document, stream)
+        except RuntimeError as error:  # how torch takes a full disk, when it ends its own file
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def optimisers(tensors: dict[str, Tensor], rate: float) -> list[torch.optim.Optimizer]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dflash_deploy.speculative.config import DraftConfig
 from dflash_deploy.speculative.target import shape_of
+from dflash_deploy.train import files
 from dflash_deploy.train.recipe import Recipe, taps
 
 
@@ -71,18 +72,23 @@ def save(folder: Path, config: DraftConfig, tensors: Mapping[str, Tensor], scale
     `scales` go into `fc.weight`: an engine hands the features over as they are.
     """
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import save as as_bytes
 
     folded = dict(tensors)
     columns = scales.repeat_interleave(config.hidden_size)
     folded["fc.weight"] = tensors["fc.weight"] / columns
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    (part / "config.json").write_text(json.dumps(config.raw, indent=1) + "\n", encoding="utf-8")
     rounded = {
         name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
         for name, tensor in folded.items()
     }
-    save_file(rounded, part / "model.safetensors", metadata={"format": "pt"})
+    part = folder.with_name(folder.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    text = json.dumps(config.raw, indent=1) + "\n"
+    try:
+        files.write_whole(part / "config.json", text.encode())
+        # by hand: safetensors' own file is closed to other users, and its errors are no OSErrors
+        files.write_whole(part / "model.safetensors", as_bytes(rounded, {"format": "pt"}))
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
     part.replace(folder)
