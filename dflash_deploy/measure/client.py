@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import httpx
 
 PATH = "/v1/chat/completions"
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -85,37 +87,68 @@ def stream_chat(endpoint: Endpoint, body: Mapping[str, Any]) -> Iterator[Delta]:
 
 
 def _deltas(answer: httpx.Response) -> Iterator[Delta]:
-    for line in answer.iter_lines():
+    first = ""
+    for line in _lines(answer.iter_bytes()):
         data = line.removeprefix("data:").strip()
-        if not line.startswith("data:") or not data:
+        first = first or line.strip()
+        if not line.startswith("data:"):
             continue
         if data == "[DONE]":
             return
-        yield parse_event(data)
-    raise _broken("the answer has no end")
+        if data:
+            yield parse_event(data)
+    raise _odd(first) if first.startswith(("<", "{")) else _broken("the answer has no end")
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Ended by a line feed alone: a text may hold what else Unicode counts as an end of line."""
+    held = b""
+    for piece in pieces:
+        *whole, held = (held + piece).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in whole)
+    yield held.decode("utf-8", "replace")
 
 
 def parse_event(data: str) -> Delta:
     """One `data:` line. An error the server found after it had begun to answer is raised."""
     try:
         event = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _broken(f"not JSON: {data[:80]}") from error
-    if not isinstance(event, dict):
-        raise _broken(f"no part of an answer: {data[:80]}")
-    if "error" in event:
+    if isinstance(event, dict) and "error" in event:
         raise LaunchError(f"the server stopped answering: {message_of(data.encode())}")
+    try:
+        return _delta(event)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _odd(data) from error
+
+
+def _delta(event: dict[str, Any]) -> Delta:
+    """Any of the four errors of a look-up where the event is shaped otherwise."""
     choice: dict[str, Any] = next(iter(event.get("choices") or ()), {})
-    delta, usage = choice.get("delta") or {}, event.get("usage")
+    delta, metrics = choice.get("delta") or {}, event.get("metrics") or event.get("sglext")
     return Delta(
-        content=delta.get("content") or "",
+        content=_text(delta.get("content")),
         # both names are in use, sometimes in one answer
-        reasoning=delta.get("reasoning_content") or delta.get("reasoning") or "",
+        reasoning=_text(delta.get("reasoning_content") or delta.get("reasoning")),
         finish_reason=choice.get("finish_reason"),
-        usage=Usage(usage["prompt_tokens"], usage["completion_tokens"]) if usage else None,
-        metrics=event.get("metrics") or event.get("sglext"),
+        usage=msgspec.convert(event["usage"], Usage) if event.get("usage") else None,
+        metrics=msgspec.convert(metrics, dict[str, Any] | None),
         tokens=tokens_of(choice),
     )
+
+
+def _text(said: Any) -> str:
+    return whole_characters(msgspec.convert(said or "", str))
+
+
+def whole_characters(text: str) -> str:
+    """JSON, and a command line, can hold half of one: no file, terminal or server takes that."""
+    return _HALF.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _odd(data: str) -> LaunchError:
+    return _broken(f"no part of an answer: {data[:80]}")
 
 
 def _broken(why: str) -> LaunchError:

@@ -147,3 +147,46 @@ def test_an_answer_that_ends_without_its_last_word_is_not_whole() -> None:
     assert list(_deltas(httpx.Response(200, text=event + "data: [DONE]\n\n"))) == [Delta("a")]
     with pytest.raises(LaunchError, match="the answer has no end"):
         list(_deltas(httpx.Response(200, text=event)))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"choices": ["x"]}',
+        '{"choices": {"a": 1}}',
+        '{"choices": 5}',
+        '{"choices": [{"delta": "x"}]}',
+        '{"choices": [{"delta": {"content": ["a"]}}]}',
+        '{"choices": [{"delta": {"reasoning": 5}}]}',
+        '{"choices": [], "usage": {"total": 1}}',
+        '{"choices": [], "usage": {"prompt_tokens": "x", "completion_tokens": 1}}',
+        '{"choices": [], "metrics": "fast"}',
+        '{"choices": [{"delta": {}, "logprobs": {"content": [1]}}]}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_shaped_otherwise_breaks_the_answer_off_in_a_line(event: str) -> None:
+    with pytest.raises(LaunchError, match=r"broke off: (no part of an answer|not JSON): "):
+        parse_event(event)
+
+
+def test_half_a_character_does_not_reach_those_who_write_it() -> None:
+    event = '{"choices": [{"delta": {"content": "a \\ud83d b", "reasoning": "\\udcff"}}]}'
+
+    assert parse_event(event) == Delta("a \N{REPLACEMENT CHARACTER} b", "\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_the_ends_of_lines_end_a_line(sign: str, end: str) -> None:
+    told = sign if sign > " " else f"\\u{ord(sign):04x}"
+    event = f'data: {{"choices": [{{"delta": {{"content": "a{told}b"}}}}]}}{end * 2}'
+
+    answer = httpx.Response(200, content=f"{event}data: [DONE]{end * 2}".encode())
+
+    assert list(_deltas(answer)) == [Delta(f"a{sign}b")]
+
+
+def test_a_page_instead_of_an_answer_is_told() -> None:
+    with pytest.raises(LaunchError, match="no part of an answer: <html>please log in</html>"):
+        list(_deltas(httpx.Response(200, text="\n<html>please log in</html>\n<p>")))
