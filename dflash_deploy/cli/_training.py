@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,7 @@ def train(wanted: Wanted) -> None:
         plan = going_on(
             registry, wanted.start, found.target, plan, wanted.values, whole=not wanted.dry_run
         )
+    check(folder, plan, found.target)
     if wanted.dry_run and plan.path:
         plan = msgspec.structs.replace(plan, prompts=len(prompts.chosen(plan)))
     foreseen = _foreseen(registry, plan, found)
@@ -70,16 +73,19 @@ def train(wanted: Wanted) -> None:
                 f"the sizes of {found.id} are not known well enough to estimate anything",
                 hint="the same command without --dry-run",
             )
+        if plan.url is not None:
+            at_server(plan)
         told_estimate(found.id, plan, foreseen, json=wanted.json)
         return
+    begun(folder, plan)
     check_disk(folder, foreseen)
-    if plan.url is not None:
+    if plan.url is not None and not answered(folder):
         plan = msgspec.structs.replace(plan, **at_server(plan))
     if recipe.read(folder) is not None:
         _output.note(f"going on with the run in {folder}")
-    begun(folder, plan)
     plan = with_weights(registry, wanted, found, folder, plan)
-    recipe.begin(folder, plan)
+    with _written(folder):
+        recipe.begin(folder, plan)
     work(folder)
     told(wanted, registry, plan, folder, found.folder)
 
@@ -135,18 +141,49 @@ def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
     return plan
 
 
-def begun(folder: Path, plan: Recipe) -> None:
-    """What can be wrong with the prompts or the folder is said before anything is fetched."""
+def check(folder: Path, plan: Recipe, target: Target) -> None:
+    """What is wrong with the options can be said before anything is fetched, made or asked."""
     before = recipe.read(folder)
     if before is not None:
         recipe.check(folder, before, msgspec.structs.replace(plan, weights=before.weights))
-    try:
+    elif (left := folder / prompts.FILE).exists():
+        raise UsageError(
+            f"{left} is there and no run is: its prompts would be taken for this one's",
+            hint="another --output",
+        )
+    draft = folder / plan.draft.rpartition("/")[2]
+    if plan.start is not None and Path(plan.start) == draft.resolve():
+        raise UsageError(
+            f"--start {plan.start} is where this run's own draft comes to stand",
+            hint="another --output, or --id OWNER/NAME of another name",
+        )
+    mask, known = plan.mask_token_id, target.vocab_size
+    if mask is not None and known is not None and mask >= known:
+        raise UsageError(
+            f"--mask-token {mask}: the target has {known} tokens", hint=f"--mask-token {known - 1}"
+        )
+
+
+def begun(folder: Path, plan: Recipe) -> None:
+    """The run's folder; what can be wrong with new prompts is said before anything is fetched."""
+    with _written(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        prompts.write(folder, plan)
+    if not (folder / prompts.FILE).exists():
+        prompts.chosen(plan)
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise UsageError(
             f"{folder} cannot be written: {error.strerror}", hint="another --output"
         ) from error
+
+
+def answered(folder: Path) -> bool:
+    return all((folder / name).exists() for name in recipe.ANSWERS)
 
 
 def with_weights(
@@ -183,7 +220,11 @@ def at_server(plan: Recipe) -> dict[str, str]:
 def check_disk(folder: Path, foreseen: estimate.Estimate | None) -> None:
     from dflash_deploy.hub import disk
 
-    if foreseen and (needed := int(foreseen.disk_bytes)) > (free := disk.free(folder.absolute())):
+    if foreseen is None:
+        return
+    there = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    needed, free = int(foreseen.disk_bytes) - there, disk.free(folder.absolute())
+    if needed > free:
         raise DoesNotFit(
             f"the run takes about {disk.size(needed)}, and {disk.size(free)} are free at {folder}",
             hint="--output FOLDER on a larger disk",

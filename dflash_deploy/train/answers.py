@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dflash_deploy.errors import DFlashError
+from dflash_deploy.errors import DFlashError, LaunchError
 from dflash_deploy.measure.client import request_body, stream_chat
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.speculative.decoder import SpeculativeDecoder
@@ -21,9 +21,9 @@ from dflash_deploy.train.chat import Chat
 from dflash_deploy.train.gpus import Devices
 from dflash_deploy.train.loop import Stopped
 from dflash_deploy.train.prompts import Asked
-from dflash_deploy.train.recipe import Recipe
+from dflash_deploy.train.recipe import ANSWERS, Recipe
 
-FILE, HELD_OUT = "answers.jsonl", "held-out.jsonl"
+FILE, HELD_OUT = ANSWERS
 IN_FLIGHT = 16
 """Requests that a server gets at once."""
 Ask = Callable[[Asked], Answer]
@@ -94,7 +94,13 @@ def from_server(recipe: Recipe, chat: Chat, endpoint: Endpoint) -> Ask:
             endpoint, one.messages, max_tokens=room, temperature=warmth(recipe, one.id),
             template_kwargs=chat.options, extra={"seed": recipe.seed + one.id},
         )  # fmt: skip
-        pieces = list(stream_chat(endpoint, body))
+        try:
+            pieces = list(stream_chat(endpoint, body))
+        except LaunchError as error:
+            raise LaunchError(
+                error.message, detail=error.detail,
+                hint=f"{error.hint or 'once it answers'}; then the same command, which goes on",
+            ) from error  # fmt: skip
         said = chat.text("".join(piece.content for piece in pieces))
         complete = any(piece.finish_reason == "stop" for piece in pieces)
         if complete and chat.end is not None:

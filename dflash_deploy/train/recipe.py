@@ -16,6 +16,8 @@ DECAY = {16: 7.0, 10: 5.0, 8: 4.0}
 TAPS = 5
 OWN_TOKENS = 96
 """Of a prompt that the target writes; one that has not ended by then is dropped."""
+ANSWERS = ("answers.jsonl", "held-out.jsonl")
+"""The files of a run whose answers are all there: nobody is asked again."""
 MOVES = frozenset({"model", "url", "served_name", "path"})
 """May differ when a run is taken up again: they say where things are, not what they are."""
 

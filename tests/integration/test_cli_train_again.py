@@ -79,3 +79,30 @@ def test_ended_before_anything_is_loaded(bare, home, tmp_path, twice):
     assert process.returncode == 130
     assert err.splitlines()[0] == f"error: interrupted: what was done is in {output}"
     assert "Traceback" not in err
+
+
+def test_what_is_wrong_is_said_before_anything_is_made(bare, home, tmp_path):
+    (home / "left").mkdir()
+    (home / "left" / "prompts.jsonl").write_text('{"prompt": "mine"}\n')
+    (home / "file").write_text("")
+    for options, said in [
+        (("--output", "left"), "its prompts would be taken for this one's"),
+        (("--output", "new", "--mask-token", "9999"), "--mask-token 9999: the target has 259"),
+        (("--output", "file"), "Not a directory"),
+        (("--output", "/proc/x"), "/proc/x cannot be written: No such file or directory"),
+        (("--output", "new", "--url", "http://127.0.0.1:9"), "127.0.0.1:9"),
+    ]:
+        ended = bare.run("train", "org/tiny", *TINY, *options, cwd=home)
+        assert (ended.code != 0, said in ended.err) == (True, True), ended.err
+        assert "Traceback" not in ended.err
+    assert (home / "left" / "prompts.jsonl").read_text() == '{"prompt": "mine"}\n'
+    assert [file.name for file in (home / "left").iterdir()] == ["prompts.jsonl"]
+
+
+def test_a_dry_run_knows_a_mask_token_a_server_and_a_run_that_do_not_fit(bare, home):
+    for options, said in [
+        (("--mask-token", "9999"), "--mask-token 9999: the target has 259"),
+        (("--url", "http://127.0.0.1:9"), "127.0.0.1:9"),
+    ]:
+        ended = bare.run("train", "org/tiny", "--dry-run", *options, cwd=home)
+        assert (ended.code != 0, said in ended.err) == (True, True), ended.err

@@ -80,7 +80,7 @@ def test_many_at_once_come_back_in_order(ask):
 def test_what_came_before_a_failure_is_kept(ask, tmp_path):
     texts = [*["a b"] * 22, "broken"]
     seen = []
-    with pytest.raises(LaunchError, match="the server failed"):
+    with pytest.raises(LaunchError, match="the server failed") as caught:
         answers.regenerate(
             tmp_path / answers.FILE,
             questions(*texts),
@@ -91,6 +91,7 @@ def test_what_came_before_a_failure_is_kept(ask, tmp_path):
     assert seen[-1] == 22
     assert len((tmp_path / "answers.begun.jsonl").read_bytes().splitlines()) == 22
     assert not (tmp_path / answers.FILE).exists()
+    assert (caught.value.hint or "").endswith("; then the same command, which goes on")
 
 
 def test_a_prompt_without_room_for_an_answer_is_left_out(ask):

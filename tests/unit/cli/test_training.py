@@ -1,0 +1,50 @@
+"""What of a training is refused before anything is made, fetched or asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from dflash_deploy.cli import _training
+from dflash_deploy.errors import UsageError
+from dflash_deploy.registry import load
+from dflash_deploy.train import recipe
+from tests.unit.train import small
+
+TARGET = load(user=False).find("smollm2-135m").target
+
+
+def test_where_all_answers_are_nobody_is_asked_again(tmp_path):
+    assert not _training.answered(tmp_path)
+    for name in recipe.ANSWERS:
+        (tmp_path / name).write_text("")
+    assert _training.answered(tmp_path)
+
+
+def test_a_draft_is_not_trained_from_the_place_where_it_will_stand(tmp_path):
+    plan = small.recipe(draft="org/tiny-DFlash", start=str(tmp_path / "tiny-DFlash"))
+    with pytest.raises(UsageError, match="is where this run's own draft comes to stand"):
+        _training.check(tmp_path, plan, TARGET)
+    _training.check(tmp_path / "other", plan, TARGET)
+
+
+def test_an_old_run_with_other_options_is_told_by_a_dry_run_too(tmp_path):
+    plan = small.recipe(draft="org/tiny-DFlash", steps=5)
+    recipe.begin(tmp_path, plan)
+    _training.check(tmp_path, plan, TARGET)
+    other = small.recipe(draft="org/tiny-DFlash", steps=6)
+    with pytest.raises(UsageError, match="holds a run with steps 5, not 6"):
+        _training.check(tmp_path, other, TARGET)
+
+
+def test_what_the_folder_holds_already_needs_no_room(tmp_path, monkeypatch):
+    from dflash_deploy.errors import DoesNotFit
+    from dflash_deploy.hub import disk
+    from dflash_deploy.train import estimate
+
+    size = estimate.size_of(TARGET)
+    foreseen = estimate.estimate(small.recipe(), size, estimate.CPU)
+    monkeypatch.setattr(disk, "free", lambda _: int(foreseen.disk_bytes) - 100)
+    with pytest.raises(DoesNotFit, match="are free at"):
+        _training.check_disk(tmp_path, foreseen)
+    (tmp_path / "answers.jsonl").write_bytes(b"x" * 100)
+    _training.check_disk(tmp_path, foreseen)
