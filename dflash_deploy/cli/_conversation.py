@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._options import api_key_env
 from dflash_deploy.cli._planning import Wanted
-from dflash_deploy.errors import DFlashError, UnknownModel
-from dflash_deploy.measure.client import Delta, request_body, stream_chat
+from dflash_deploy.errors import DFlashError, UnknownModel, UsageError
+from dflash_deploy.measure.client import Delta, request_body, stream_chat, whole_characters
 from dflash_deploy.measure.connection import served_models
 from dflash_deploy.measure.lossless import NEAR_TIE, Answer, Token, first_divergence
 from dflash_deploy.measure.metrics import SpeculationCounters, read_counters
 from dflash_deploy.measure.questions import MOST_TOLD
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.registry import load
+
+_STEERING = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")})
+"""Characters that steer a terminal; a model may say any."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +98,36 @@ def replace_model(endpoint: Endpoint, model: str) -> Endpoint:
 
 def converse(endpoint: Endpoint, style: Style, *, thinking_key: str | None) -> None:
     """One question, or turns until end of input; the conversation so far goes with each."""
+    if style.ask is not None and not style.ask.strip():
+        raise UsageError("--ask without a question", hint="leave --ask out to be asked")
     messages: list[dict[str, str]] = []
-    for question in [style.ask] if style.ask else _questions():
+    for question in _questions() if style.ask is None else [whole_characters(style.ask)]:
         messages.append({"role": "user", "content": question})
-        turn = answer(endpoint, messages, style, thinking_key)
+        try:
+            turn = answer(endpoint, messages, style, thinking_key)
+        except UsageError as error:
+            # the server stands, and somebody sits there who can ask for less
+            if style.ask is not None or not on_terminal(sys.stdin):
+                raise
+            _output.error(error, as_json=False)
+            messages.pop()
+            continue
         _output.note(in_words(turn))
         if style.compare:
             compare(endpoint, messages, style, thinking_key, turn)
         messages.append({"role": "assistant", "content": turn.text})
 
 
+def on_terminal(stdin: TextIO | None) -> bool:
+    return stdin is not None and stdin.isatty()
+
+
 def _questions() -> Iterator[str]:
     if sys.stdin is None:
         return  # closed before we began
-    asks = sys.stdin.isatty()
+    asks = on_terminal(sys.stdin)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     while True:
         if asks:
             _output.prompt("> ")
@@ -137,15 +158,16 @@ def answer(
     )  # fmt: skip
     first = last = 0.0
     text, final, told = "", Delta(), list[Token]()
-    for delta in stream_chat(endpoint, body):
+    deltas = stream_chat(endpoint, body)
+    for delta in _ended_line(deltas) if shown else deltas:
         if delta.content or delta.reasoning:
             last = time.monotonic()
             first = first or last
         text += delta.content
         told += delta.tokens
         if shown:
-            _output.thought(delta.reasoning)
-            _output.fragment(delta.content)
+            _output.thought(delta.reasoning.translate(_STEERING))
+            _output.fragment(delta.content.translate(_STEERING))
         if delta.usage or delta.metrics:
             final = replace_delta(final, delta)
     if shown:
@@ -155,6 +177,19 @@ def answer(
     return Turn(text, tokens, last - first, length, tuple(told))
 
 
+def _ended_line(deltas: Iterator[Delta]) -> Iterator[Delta]:
+    """What breaks an answer off is told on a line of its own."""
+    begun = False
+    try:
+        for delta in deltas:
+            begun = begun or bool(delta.content or delta.reasoning)
+            yield delta
+    except (DFlashError, KeyboardInterrupt):
+        if begun:
+            _output.text()
+        raise
+
+
 def replace_delta(known: Delta, new: Delta) -> Delta:
     return Delta(usage=new.usage or known.usage, metrics=new.metrics or known.metrics)
 
@@ -162,9 +197,11 @@ def replace_delta(known: Delta, new: Delta) -> Delta:
 def acceptance_length(delta: Delta) -> float | None:
     """From the server's report on this request: vLLM's and ours, or SGLang's."""
     metrics = delta.metrics or {}
-    report = metrics.get("speculative_decoding") or metrics.get("spec_tokens_details") or {}
+    report = metrics.get("speculative_decoding") or metrics.get("spec_tokens_details")
+    if not isinstance(report, dict):
+        return None
     found = report.get("mean_acceptance_length") or report.get("spec_accept_length")
-    return float(found) if found else None
+    return float(found) if found and isinstance(found, (int, float)) else None
 
 
 def counters(endpoint: Endpoint) -> SpeculationCounters | None:
