@@ -41,8 +41,9 @@ def bind(host: str, port: int) -> socket.socket:
     """A bound socket that does not listen yet: until the models are loaded, nobody gets in."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise LaunchError(f"--host {host} is no address: {error.strerror}") from None
+    except (OSError, UnicodeError) as error:  # a label that is empty, too long or no text
+        why = error.strerror if isinstance(error, OSError) else "no host is called so"
+        raise LaunchError(f"--host {ascii(host)[1:-1]} is no address: {why}") from None
     # "localhost" may be both; clients that are told 127.0.0.1 should get in.
     family, kind, protocol, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
     listener = socket.socket(family, kind, protocol)

@@ -126,7 +126,9 @@ function complain(error) {
     gone: "The server does not answer. Start it again, then send once more; your conversation is still here.",
     context_length_exceeded: `This no longer fits the model's context of ${context} tokens. Start a new conversation, or ask for less.`,
     invalid_api_key: "The server asks for its API key. Send again to enter it.",
+    model_not_found: "Another model answers here by now. Send again to ask that one.",
   };
+  if (error.code === "model_not_found") asking.model = null; // its name is asked for again
   at("notice").textContent = known[error.code] ?? `The server says: ${error.message}.`;
   following(() => { at("notice").hidden = false; });
 }

@@ -192,3 +192,20 @@ def test_a_wrong_setting_is_shown_where_it_is(page):
         expect(page.get_by_label("Longest answer")).to_be_focused()
         expect(page.get_by_label("Question")).to_have_value("hello")
         assert page.locator(".turn").count() == 0
+
+
+def test_a_server_that_comes_back_with_another_model_is_asked_as_that_one(page):
+    refused = {"error": {"message": "no such model", "code": "model_not_found", "param": "model"}}
+    with running(ScriptedDecoder(lambda *_: b"fine")) as server:
+        visit(page, server.url)
+        page.route("**/v1/chat/completions", lambda route: route.fulfill(status=404, json=refused),
+                   times=1)  # fmt: skip
+        names = []
+        page.on("request", lambda sent: names.append(sent.url) if "models" in sent.url else None)
+        ask(page, "who are you?")
+        expect(page.get_by_role("alert")).to_contain_text("Another model answers here by now.")
+        question_is(page, "who are you?")
+        page.keyboard.press("Enter")
+        ended(page)
+        assert len(names) == 1
+        assert page.locator("#notice").is_hidden()

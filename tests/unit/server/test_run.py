@@ -106,6 +106,12 @@ def test_an_unknown_host_is_an_error_of_the_launch():
         bind("no.such.host.invalid", 0)
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "caf\udce9"])
+def test_a_host_that_no_name_can_be_is_told_in_a_line(host: str) -> None:
+    with pytest.raises(LaunchError, match="is no address: no host is called so"):
+        bind(host, 0)
+
+
 def test_an_address_of_another_machine_is_an_error_of_the_launch():
     with pytest.raises(LaunchError, match="cannot listen on 192"):
         bind("192.0.2.1", 0)
