@@ -145,7 +145,7 @@ def warm_up(side: Side, course: Course, telling: Telling) -> None:
     """Requests whose times do not count: kernels are compiled, caches of code filled, graphs met.
 
     At each load that follows, the least first, in rounds until their pace is even: an engine
-    compiles for the batches that it meets. Raises LaunchError if none of a round is answered.
+    compiles for the batches that it meets. Raises LaunchError if none of a first round is answered.
     """
     task = course.tasks[0]
     few = min(task.workload.max_tokens, WARM_TOKENS)
