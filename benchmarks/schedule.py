@@ -32,8 +32,11 @@ LOADED, PAUSED, CROWD, BEGIN = 120, 240, 60, 40
 
 def main():
     options = parsed()
+    try:
+        there, plain = Server(options.url), Server(options.baseline_url)
+    except httpx.HTTPError as error:
+        raise SystemExit(f"{options.url}, {options.baseline_url}: {error}") from error
     asked = prompts(AutoTokenizer.from_pretrained(options.target), None, ["long-context"])
-    there, plain = Server(options.url), Server(options.baseline_url)
     result = asyncio.run(measured(options, there, plain, [ids for _, ids in asked]))
     print(json.dumps({"server": there.version, **result}, indent=1))
 
