@@ -207,22 +207,23 @@ def _length(report: Report, gain: Gain) -> float | None:
 
 
 def _cost(label: str, known: list[tuple[Load, float, float]]) -> Iterator[str]:
-    (lightest, least, _), (heaviest, most, length) = known[0], known[-1]
+    """Tokens and steps that stand together are of one load."""
+    (lightest, least, few), (heaviest, most, many) = known[0], known[-1]
     if most < DEAR:
         yield (
-            f"{label}: what limits it is acceptance: a cycle brings {length:.1f} tokens and costs"
+            f"{label}: what limits it is acceptance: a cycle brings {many:.1f} tokens and costs"
             f" {most:.1f} plain steps, even at {inflight(heaviest)}"
         )
     elif most > DEAR * least:
         yield (
-            f"{label}: what limits it is the target's work on the draft tokens: a cycle brings"
-            f" {length:.1f} tokens and costs {most:.1f} plain steps at {inflight(heaviest)},"
-            f" {least:.1f} at {_number(lightest)}"
+            f"{label}: what limits it is the target's work on the draft tokens: at"
+            f" {inflight(heaviest)} a cycle brings {many:.1f} tokens and costs {most:.1f} plain"
+            f" steps, at {_number(lightest)} it brings {few:.1f} and costs {least:.1f}"
         )
     else:
         yield (
             f"{label}: what limits it is the cost of drafting at any load: a cycle brings"
-            f" {length:.1f} tokens and costs {least:.1f} plain steps at {inflight(lightest)}"
+            f" {few:.1f} tokens and costs {least:.1f} plain steps at {inflight(lightest)}"
         )
 
 

@@ -83,9 +83,8 @@ def test_another_method_that_wins_is_named() -> None:
 
 
 def test_what_limits_it() -> None:
-    assert "the target's work on the draft tokens: a cycle brings 5.0 tokens and costs 4.6" in said(
-        GENTLE
-    )
+    crowded = said(GENTLE)
+    assert "the target's work on the draft tokens: at 64 in flight a cycle brings 5.0" in crowded
     weak = said(
         {"plain": {1: (100, 100)}, "dflash-16": {1: (180, 180)}}, lengths={"dflash-16": 2.0}
     )
@@ -94,6 +93,28 @@ def test_what_limits_it() -> None:
         {"plain": {1: (100, 100)}, "dflash-16": {1: (150, 150)}}, lengths={"dflash-16": 6.0}
     )
     assert "the cost of drafting at any load: a cycle brings 6.0 tokens and costs 4.0" in dear
+
+
+def test_tokens_and_steps_that_stand_together_are_of_one_load() -> None:
+    def at(heaviest: float) -> str:
+        made = report({"plain": {1: (100, 100), 8: (700, 700)},
+                       "dflash-16": {1: (200, 200), 8: (heaviest, heaviest)}})  # fmt: skip
+        cells = [
+            msgspec.structs.replace(
+                cell, runs=tuple(_with_length(run, 6.0 if load == 1 else 4.0) for run in cell.runs)
+            )
+            for cell in made.cells if (load := cell.load.concurrency)
+        ]  # fmt: skip
+        return "\n".join(verdict(msgspec.structs.replace(made, cells=tuple(cells))))
+
+    dear = (
+        "the cost of drafting at any load: a cycle brings 6.0 tokens and costs 3.0 plain steps at 1"
+    )
+    assert dear in at(900)
+    assert (
+        "at 8 in flight a cycle brings 4.0 tokens and costs 5.6 plain steps, at 1 it brings 6.0 and"
+        " costs 3.0"
+    ) in at(500)
 
 
 def test_made_up_acceptance_is_said_first_and_never_called_a_gain_of_the_draft() -> None:
