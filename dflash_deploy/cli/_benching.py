@@ -18,6 +18,7 @@ from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, Servers, Started, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
+from dflash_deploy.cli._fitting import check_fits
 from dflash_deploy.cli._going_on import alone, keeping
 from dflash_deploy.cli.report import PAGES, check_page, show_comparison, write_page
 from dflash_deploy.errors import LaunchError, UsageError
@@ -89,6 +90,9 @@ def _bench(registry: Registry, asked: Asked, path: Path, members: Team) -> None:
     check_enough(planned)
     make_room(planned.most_open)
     found = takes_part(registry, asked, planned)
+    # every process looks at all prompts, since only the first one speaks
+    whole = planned if members.ranks == 1 else course(registry, asked, engine, 0, 1)
+    check_fits(registry, asked, found, whole.tasks)
     report = begun(registry, asked, found, planned)
     if taken_up and asked.resume:
         report = resumed(taken_up, report, asked.resume)

@@ -15,6 +15,7 @@ from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_servers import Field, Started, drafting, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
 from dflash_deploy.cli._benching import begun
+from dflash_deploy.cli._fitting import check_fits, check_room
 from dflash_deploy.cli._going_on import alone, keeping
 from dflash_deploy.cli._planning import planned, request_for
 from dflash_deploy.cli._tune_race import Race, with_last_arm
@@ -80,6 +81,7 @@ def tune(wanted: Tuning) -> None:
 def _tune(registry: Registry, wanted: Tuning, asked: Asked, steps: Course, path: Path) -> None:
     taken_up = results.read(asked.resume) if asked.resume else None
     found = to_start(registry, asked, steps.loads)
+    check_fits(registry, asked, found, steps.tasks)
     report = begun(registry, asked, found, steps)
     if taken_up and asked.resume:
         report = resumed(taken_up, report, asked.resume)
@@ -186,6 +188,7 @@ def _foretell(
 ) -> None:
     known = replace(asked.wanted, concurrency=heaviest(steps.loads))
     plans = [planned(registry, replace(known, block_size=block)) for block in blocks]
+    check_room(registry, asked, steps.tasks, min(plan.context for plan in plans))
     drafting(registry, asked, plans)  # what no server could be told is refused before an install
     can, rests = follows(registry, plans[0].engine, plans[0].version)
     several = len(steps.loads) > 1 and (len(blocks) > 1 or rests)

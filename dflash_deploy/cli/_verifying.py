@@ -14,6 +14,7 @@ from dflash_deploy.cli._answer_bar import AnswerBar
 from dflash_deploy.cli._bench_servers import Field, Servers, Started
 from dflash_deploy.cli._bench_setup import TOKENS, Asked, course, engine_of
 from dflash_deploy.cli._benching import begun
+from dflash_deploy.cli._fitting import check_fits
 from dflash_deploy.cli._going_on import typed
 from dflash_deploy.cli._planning import request_for
 from dflash_deploy.cli._verify_servers import pair
@@ -23,7 +24,7 @@ from dflash_deploy.measure import paired
 from dflash_deploy.measure.bench import Course, Side
 from dflash_deploy.measure.connection import base_of
 from dflash_deploy.measure.kept import Kept, digest
-from dflash_deploy.measure.questions import questions
+from dflash_deploy.measure.questions import answered, questions
 from dflash_deploy.measure.record import expected_length, published_for
 from dflash_deploy.measure.report import Arm, Report
 from dflash_deploy.measure.sample import Counted
@@ -58,6 +59,7 @@ def verify(wanted: Verifying) -> None:
     asked = wanted.asked
     planned = course(registry, asked, engine_of(registry, asked), 0, 1)
     found = pair(registry, asked, planned)
+    check_fits(registry, asked, found, [answered(t, wanted.samples) for t in planned.tasks])
     run = _Run(registry, wanted, planned, found)
     try:
         run.all()

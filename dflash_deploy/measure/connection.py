@@ -199,6 +199,20 @@ def message_of(body: bytes) -> str | None:
 
 def served_models(endpoint: Endpoint) -> list[str]:
     """The names the server answers to, one at least. Raises LaunchError or UsageError."""
+    return [str(model["id"]) for model in _models(endpoint)]
+
+
+def context_at(endpoint: Endpoint) -> int | None:
+    """Tokens of a prompt and its answer; None: the server does not say. Raises as `served_models`.
+
+    Both engines say it of each model, and so does the embedded server.
+    """
+    said = {str(model["id"]): model.get("max_model_len") for model in _models(endpoint)}
+    found = said.get(endpoint.model)
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def _models(endpoint: Endpoint) -> list[dict[str, Any]]:
     import httpx
 
     try:
@@ -209,17 +223,17 @@ def served_models(endpoint: Endpoint) -> list[str]:
     if answer.status_code not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
         raise refusal(endpoint, answer)
     try:
-        names = [str(model["id"]) for model in answer.json()["data"]]
+        found = [{**model, "id": model["id"]} for model in answer.json()["data"]]
     except (ValueError, KeyError, TypeError) as error:
         raise LaunchError(
             f"{endpoint.address} is no OpenAI-compatible server",
             hint="dflash serve MODEL starts one; its address is as http://localhost:8000",
         ) from error
-    if not names:
+    if not found:
         raise LaunchError(
             f"{endpoint.address} serves no model", hint=f"curl {endpoint.address}/v1/models"
         )
-    return names
+    return found
 
 
 def identity(endpoint: Endpoint) -> tuple[EngineName, str | None]:

@@ -31,16 +31,18 @@ class Question(msgspec.Struct, frozen=True):
 def questions(tasks: Sequence[Task], samples: int | None) -> tuple[Question, ...]:
     """Prompt by prompt. `samples`: how many answers to each; None: one, at temperature 0."""
     return tuple(
-        Question(
-            task.workload.name,
-            prompt,
-            min(task.workload.max_tokens, SAMPLED_TOKENS if samples else task.workload.max_tokens),
-            draw,
-        )
-        for task in tasks
+        Question(task.workload.name, prompt, task.workload.max_tokens, draw)
+        for task in (answered(task, samples) for task in tasks)
         for prompt in task.prompts
         for draw in range(samples or 1)
     )
+
+
+def answered(task: Task, samples: int | None) -> Task:
+    """With answers as long as they are compared."""
+    most = min(task.workload.max_tokens, SAMPLED_TOKENS if samples else task.workload.max_tokens)
+    workload = msgspec.structs.replace(task.workload, max_tokens=most)
+    return msgspec.structs.replace(task, workload=workload)
 
 
 def body_of(question: Question, style: Style, side: Side, *, told: bool) -> dict[str, Any]:

@@ -33,12 +33,15 @@ class Server:
     requests: int = 0
     cached: int = 0
     """Prompt tokens of prompts that came before, word for word."""
+    context: int | None = None
+    """None: nobody said."""
     schedule: tuple[tuple[int, int, int], ...] = ()
     """(first, last, draft tokens) by requests in flight, where drafting follows the load."""
     streams: int = 0
     """Answers that are under way."""
     seen: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    began: float = field(default_factory=time.time)
 
     def cache(self, body: dict[str, Any]) -> None:
         """Count a prompt that was asked before as found in the prefix cache."""
@@ -97,7 +100,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/v1") and not self._admitted():
             return
         if self.path == "/v1/models":
-            data = [{"id": name, "object": "model"} for name in self.state.served]
+            more = {"max_model_len": self.state.context} if self.state.context else {}
+            data = [{"id": name, "object": "model", **more} for name in self.state.served]
             self.reply(200, {"object": "list", "data": data})
         elif not self.get(self.path):
             self.reply(404, {"detail": "Not Found"})
@@ -108,6 +112,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path in ("/v1/chat/completions", "/v1/completions"):
             self._complete(body, chat="chat" in self.path)
+        elif self.path == "/tokenize":
+            words = body["prompt"].split()
+            self.reply(200, {"count": len(words), "tokens": [*range(len(words))]})
         elif not self.post(self.path, body):
             self.reply(404, {"detail": "Not Found"})
 

@@ -141,6 +141,7 @@ def main(argv: list[str]) -> int:
     begin(knobs, argv)
     names = (args.served_model_name or model,)
     state = Server("sglang", knobs, names, block, key, ready=False)
+    state.context = int(args.context_length or 0) or None
     handler = type("Bound", (SglangHandler,), {"state": state, "args": vars(args)})
     host, port = args.host or "127.0.0.1", int(args.port or 30000)
     HTTPServer.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -78,6 +78,7 @@ def metrics(state: Server) -> str:
     name = state.served[0]
     first, second = {"engine": "0", "model_name": name}, {"engine": "1", "model_name": name}
     families = [
+        f"process_start_time_seconds {state.began}\n",
         family("vllm:num_requests_running", "gauge", (first, 0)),
         family("vllm:num_requests_waiting", "gauge", (first, 0)),
         family("vllm:kv_cache_usage_perc", "gauge", (first, state.knobs.kv_usage)),
@@ -135,6 +136,7 @@ def main(argv: list[str]) -> int:
     host, port = args.host or "0.0.0.0", int(args.port or 8000)
     state = Server("vllm", knobs, tuple(args.served_model_name or [model]), block, _key(args))
     state.schedule = _schedule(args.speculative_config)
+    state.context = int(args.max_model_len or 0) or None
     handler = type("Bound", (VllmHandler,), {
         "state": state,
         "reasoning_key": "reasoning" if release(knobs.version) >= (0, 22) else "reasoning_content",

@@ -361,3 +361,9 @@ def test_a_place_where_no_recipe_can_be_is_told_before_anything_starts(tune, tmp
     assert (ended.code, "starting the server" in ended.err) == (3, False)
     assert "config/dflash: it is no folder" in ended.err
     assert "hint: --registry FOLDER, or --print" in ended.err
+
+
+def test_prompts_that_do_not_fit_are_told_by_a_dry_run_too(tune):
+    ended = tune("--dry-run", "--context", "1024", "--workload", "tokens:1010")
+    assert ended.code == 4, ended.err
+    assert "prompts of tokens-1010 do not fit a context of 1024" in ended.err
