@@ -17,6 +17,7 @@ from dflash_deploy.measure.open_files import most_open
 from dflash_deploy.measure.pace import COMPILING, enough, even
 from dflash_deploy.measure.report import Arm, Load, Report, Run
 from dflash_deploy.measure.results import with_run
+from dflash_deploy.measure.same_server import SameServer
 from dflash_deploy.measure.sample import Answer, Sample, merged, run_of
 from dflash_deploy.measure.stream import NO_USAGE
 from dflash_deploy.measure.team import Alone, Team
@@ -123,17 +124,24 @@ def measure(
     """Go through what is left for servers that run side by side; `keep` gets each new report.
 
     warm: send what does not count first. Not to servers that have just been measured.
-    Raises LaunchError when one is gone: the run that it died in is not kept, all before it are.
+    Raises LaunchError when one is gone, or another answers in its place: the run that it went in is
+    not kept, all before it are.
     """
     team = team or Alone()
     by_name = {side.arm.name: side for side in sides}
+    # what this command started cannot be another one without an end of its process
+    others = {side.arm.name: SameServer(side.endpoint) for side in sides if side.arm.url}
     for side in sides if warm else ():
         warm_up(side, course, telling)
+    for other in others.values():
+        other.look()
     for turn in course.turns([side.arm for side in sides], report):
         side = by_name[turn.arm]
         telling.begin(turn)
         team.gather(Sample(answers=(), seconds=0))  # all begin together
         sample = run_turn(side, course, turn, telling.answered)
+        if turn.arm in others:
+            others[turn.arm].look()
         run = run_of(merged(team.gather(sample)))
         report = with_run(report, turn, run)
         keep(report)

@@ -15,6 +15,7 @@ from dflash_deploy.measure.connection import connect_async, refusal, unreachable
 from dflash_deploy.measure.counting import counted_since, reading
 from dflash_deploy.measure.load import PATIENCE
 from dflash_deploy.measure.questions import Question, body_of
+from dflash_deploy.measure.same_server import SameServer
 from dflash_deploy.measure.sample import Counted
 from dflash_deploy.measure.told import Said, said_of
 
@@ -44,9 +45,13 @@ def ask_all(
     """What is left to servers that run side by side; what each counted meanwhile, by arm.
 
     Servers take turns after a few questions, so that whoever interrupts has pairs. Raises
-    LaunchError or UsageError at the first question that is not answered.
+    LaunchError or UsageError at the first question that is not answered, and LaunchError where
+    another server answers than before.
     """
     askers = [_Asker(side, inquiry, keep) for side in sides]
+    others = [SameServer(side.endpoint) for side in sides if side.arm.url]
+    for other in others:
+        other.look()
     before = {side.arm.name: reading(side.endpoint) for side in sides}
     few = inquiry.concurrency if len(sides) > 1 else max(len(inquiry.questions), 1)
     for numbers in _parts(range(len(inquiry.questions)), few):
@@ -54,6 +59,8 @@ def ask_all(
             left = [number for number in numbers if not known(asker.side, number)]
             if left:
                 asyncio.run(asker.ask(left))
+        for other in others:
+            other.look()
     return {
         side.arm.name: counted_since(side.endpoint, before[side.arm.name]) for side in sides
     }  # fmt: skip

@@ -80,7 +80,7 @@ def test_a_server_that_dies_half_way_leaves_what_was_measured(bench, tmp_path):
     assert not report(tmp_path)["complete"]
 
 
-@pytest.mark.parametrize("fault", ["metrics html", "counters fall", "metrics nan"])
+@pytest.mark.parametrize("fault", ["metrics html", "metrics vanish", "metrics nan"])
 def test_acceptance_that_nobody_counted_is_not_known_and_the_report_can_be_read(
     bench, bare, tmp_path, fault
 ):
@@ -92,12 +92,26 @@ def test_acceptance_that_nobody_counted_is_not_known_and_the_report_can_be_read(
     assert bare.run("report", str(tmp_path / "b.json")).code == 0
 
 
-@pytest.mark.parametrize("fault", ["metrics html", "counters fall", "metrics nan"])
+@pytest.mark.parametrize("fault", ["metrics html", "metrics vanish", "metrics nan"])
 def test_no_gate_passes_by_counters_that_tell_nothing(verify, fault):
     with rough(fault) as url, rough(**PLAIN) as baseline:
         ended = verify("--url", url, "--baseline-url", baseline)
     assert ended.code == 8, ended.err
     assert "nobody says whether anything was drafted" in ended.err
+
+
+@pytest.mark.parametrize("fault", ["counters fall", "counters begin again"])
+def test_a_server_that_is_replaced_meanwhile_is_told_and_ends_it(bench, verify, tmp_path, fault):
+    with rough(fault) as url:
+        ended = bench("--url", url)
+    assert ended.code == 7
+    assert f"error: another server answers at {url} than before: its counters fell" in ended.err
+    assert not (tmp_path / "b.json").exists()
+    with rough(fault) as url, rough(**PLAIN) as baseline:
+        ended = verify("--url", url, "--baseline-url", baseline)
+    assert ended.code == 7
+    assert "another server answers at" in ended.err
+    assert "cut short: what was seen so far is no proof" in ended.out
 
 
 def test_no_gate_passes_by_answers_without_a_word(verify):
