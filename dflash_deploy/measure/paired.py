@@ -17,7 +17,9 @@ from dflash_deploy.measure.verified import Accepted, Accuracy, Failing, Sampled,
 
 ALPHA = 0.01
 """How likely a lossless server is to fail by chance, for each test that has chance in it."""
-FEWEST_ROUNDS = 999
+FEWEST_ROUNDS, FIRST_ROUNDS = 999, 199
+IN_DOUBT = 0.1
+"""A p-value of the first rounds above it is none that more of them would bring below ALPHA."""
 
 EMPTY = Answer("")
 Pair = tuple[Question, Said, Said]
@@ -65,19 +67,35 @@ def sign_test(lost: int, won: int) -> float:
 
 
 def sampled(seen: Sequence[Pair], seed: int) -> tuple[Sampled, ...]:
-    """One test a prompt, each long enough that one of them alone can fail the gate."""
+    """One test a prompt, of which one alone can fail the gate.
+
+    That takes more rounds the more prompts there are: at first each gets a few, then those in doubt
+    as many as it takes, the least p-value first, until one of them decides.
+    """
     by_prompt: dict[tuple[str, str], list[Pair]] = {}
     for pair in seen:
-        by_prompt.setdefault((pair[0].workload, pair[0].prompt.text), []).append(pair)
-    rounds = max(FEWEST_ROUNDS, math.ceil(4 * len(by_prompt) / ALPHA))
-    return tuple(
-        Sampled(workload, prompt, len(each), len(each), same_distribution(
-            [_first_tokens(ours) for _, ours, _ in each],
-            [_first_tokens(theirs) for _, _, theirs in each],
-            seed=seed, rounds=rounds,
-        ))
-        for (workload, prompt), each in by_prompt.items() if len(each) > 1
+        if pair[1].answer != EMPTY or pair[2].answer != EMPTY:  # two that said nothing are no proof
+            by_prompt.setdefault((pair[0].workload, pair[0].prompt.text), []).append(pair)
+    several = [each for each in by_prompt.values() if len(each) > 1]
+    found = [_tested(each, seed, FIRST_ROUNDS) for each in several]
+    rounds = max(FEWEST_ROUNDS, math.ceil(4 * len(several) / ALPHA))
+    for number in sorted(range(len(found)), key=lambda number: found[number].p):
+        if found[number].p > IN_DOUBT:
+            break
+        found[number] = _tested(several[number], seed, rounds)
+        if combined([each.p for each in found]) < ALPHA:
+            break
+    return tuple(found)
+
+
+def _tested(pairs: Sequence[Pair], seed: int, rounds: int) -> Sampled:
+    asked = pairs[0][0]
+    p = same_distribution(
+        [_first_tokens(ours) for _, ours, _ in pairs],
+        [_first_tokens(theirs) for _, _, theirs in pairs],
+        seed=seed, rounds=rounds,
     )  # fmt: skip
+    return Sampled(asked.workload, asked.prompt.text, len(pairs), len(pairs), p)
 
 
 def _first_tokens(said: Said) -> list[str]:

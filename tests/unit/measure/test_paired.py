@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dflash_deploy.measure import paired
 from dflash_deploy.measure.asks import Task
 from dflash_deploy.measure.judged import Judgement, compare, judge
-from dflash_deploy.measure.lossless import Answer, Token
+from dflash_deploy.measure.lossless import Answer, Token, same_distribution
 from dflash_deploy.measure.paired import accuracy, failing, pairs, sampled, sign_test, together
 from dflash_deploy.measure.prompts import Prompt
 from dflash_deploy.measure.questions import SAMPLED_TOKENS, Question, questions
@@ -78,6 +79,27 @@ def test_samples_of_many_prompts_can_fail_the_gate(weights, fails):
     found = sampled(seen, seed=0)
     assert [(each.prompt, each.plain) for each in found[:2]] == [("0", 20), ("1", 20)]
     assert ("other_distribution" in reasons(None, p=together(found))) == fails
+
+
+def test_a_server_that_is_wrong_everywhere_is_told_after_a_few_rounds_of_most_prompts(monkeypatch):
+    asked_for = []
+
+    def counting(*given, rounds, **options):
+        asked_for.append(rounds)
+        return same_distribution(*given, rounds=rounds, **options)
+
+    monkeypatch.setattr(paired, "same_distribution", counting)
+    every = [asked(str(number), draw=draw) for number in range(12) for draw in range(20)]
+    seen = [(question, said("a b"), said("b a")) for question in every]
+    assert reasons(None, p=together(sampled(seen, seed=0))) == ["other_distribution"]
+    assert len(asked_for) == 13
+    assert sum(asked_for) < 2 * max(asked_for)
+
+
+def test_samples_without_a_word_are_of_no_distribution():
+    seen = [(asked(draw=draw), said(""), said("")) for draw in range(8)]
+    assert sampled(seen, seed=0) == ()
+    assert reasons(None, p=together(sampled(seen, seed=0))) == ["nothing_compared"]
 
 
 def test_a_server_that_drafted_nothing_proves_nothing():
