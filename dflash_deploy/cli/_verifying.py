@@ -149,8 +149,11 @@ class _Run:
 
     def stopped(self, error: DFlashError) -> None:
         """What was seen before it. Raises it where nothing was compared, and else typer.Exit."""
-        self.settle(complete=False)
-        self._told(error)
+        try:
+            self.settle(complete=False)
+            self._told(error)
+        except KeyboardInterrupt:  # the second one is in a hurry
+            raise error from None
 
     def finished(self) -> None:
         """The verdict; nothing is forgotten until it is told. Raises typer.Exit if it fails."""
@@ -202,6 +205,7 @@ class _Run:
             [said.cycles for said in self.dflash.values() if said.cycles],
             self.counted.get("dflash"), self.counted.get("plain"), self._on_record(),
             tokens=sum(len(said.answer.tokens) for said in self.dflash.values()),
+            complete=complete,
         )  # fmt: skip
         return paired.verification(
             self.begun, seen, accepted, questions=len(self.inquiry.questions),

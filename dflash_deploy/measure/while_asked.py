@@ -20,11 +20,13 @@ def accepted_in(
     known: OnRecord | None,
     *,
     tokens: int = 0,
+    complete: bool = True,
 ) -> Accepted:
     """`reports`: the engine's on each answer; the counters of a run that was cut off are None.
 
     `tokens`: of DFlash's answers, where its server tells them.
     """
+    silent = "the server does not say what it drafted" if complete else "not counted to its end"
     found = speculation(reports, dflash or Counted())
     theirs = speculation((), plain or Counted())
     return Accepted(
@@ -32,7 +34,7 @@ def accepted_in(
         drafts=found.drafts if found and found.gauge is None else None,
         undrafted=_undrafted(found, tokens) if found and found.gauge is None else None,
         plain_drafts=theirs.drafts if theirs and theirs.gauge is None else None,
-        source=found.source if found else "the server does not say what it drafted",
+        source=found.source if found else silent,
         on_record=known[0] if known else None,
         record=f"{known[2].task}: {known[1].source}" if known else None,
     )

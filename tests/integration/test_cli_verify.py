@@ -339,6 +339,7 @@ def test_one_that_dies_half_way_leaves_what_was_seen(serving, dflash):
     assert ended.code == 7
     assert f"no server answers at {fast}" in ended.err
     assert "of 12 pairs of answers to chat" in checks(ended.out)["compared"]
+    assert checks(ended.out)["acceptance"].startswith("not counted to its end; on record")
     assert "no proof" in ended.out
     assert "Traceback" not in ended.err
 

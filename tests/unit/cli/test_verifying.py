@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import typer
 
-from dflash_deploy.cli._verifying import _Run
+from dflash_deploy.cli._verifying import INTERRUPTED, _Run
 from dflash_deploy.errors import DFlashError, Interrupted
 from dflash_deploy.measure.kept import Kept
 from dflash_deploy.measure.questions import Question
@@ -52,3 +52,13 @@ def test_a_verdict_that_was_told_leaves_nothing(kept, how):
     except (typer.Exit, SystemExit) as error:
         assert error is how
     assert not kept.path.exists()
+
+
+def test_a_second_ctrl_c_ends_what_the_first_one_tells_in_one_line(kept):
+    class Hurried(Ended):
+        def _told(self, stopped: DFlashError | None) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="interrupted before every pair"):
+        Hurried(kept, None).stopped(Interrupted(INTERRUPTED))
+    assert kept.path.exists()
