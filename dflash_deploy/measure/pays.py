@@ -22,6 +22,7 @@ from dflash_deploy.measure.gains import (
     undrafted,
 )
 from dflash_deploy.measure.report import Load, Report
+from dflash_deploy.measure.verdict import COLLAPSED
 from dflash_deploy.schema import Evidence
 
 DEAR = 1.5
@@ -194,8 +195,11 @@ def _limits(report: Report) -> Iterator[str]:
             for gain in of_workload
             if gain.arm.name == name and (length := _length(report, gain)) is not None
         ]
-        if costs:
-            yield from _cost(f"{name}, {workload}", costs)
+        label = f"{name}, {workload}"
+        if costs and not report.synthetic and max(length for *_, length in costs) < COLLAPSED:
+            yield _collapsed(label, costs[0])
+        elif costs:
+            yield from _cost(label, costs)
 
 
 def _length(report: Report, gain: Gain) -> float | None:
@@ -204,6 +208,14 @@ def _length(report: Report, gain: Gain) -> float | None:
         if (cell.arm, cell.workload, str(cell.load))
         == (gain.arm.name, gain.workload, str(gain.load))
     )  # fmt: skip
+
+
+def _collapsed(label: str, lightest: tuple[Load, float, float]) -> str:
+    load, _, length = lightest
+    return (
+        f"{label}: almost nothing that it drafts is accepted, {length:.2f} tokens a cycle at"
+        f" {inflight(load)}: the draft is another target's, or wired wrongly"
+    )
 
 
 def _cost(label: str, known: list[tuple[Load, float, float]]) -> Iterator[str]:

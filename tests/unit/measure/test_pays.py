@@ -95,6 +95,17 @@ def test_what_limits_it() -> None:
     assert "the cost of drafting at any load: a cycle brings 6.0 tokens and costs 4.0" in dear
 
 
+def test_a_draft_of_which_nothing_is_accepted_is_told_and_its_cost_is_beside_the_point() -> None:
+    speeds = {"plain": {1: (100, 100)}, "dflash-16": {1: (60, 60)}}
+    text = said(speeds, lengths={"dflash-16": 1.0})
+    assert (
+        "dflash-16, mixed: almost nothing that it drafts is accepted, 1.00 tokens a cycle at 1 in"
+        " flight: the draft is another target's, or wired wrongly"
+    ) in text
+    assert "limits it" not in text
+    assert "limits it" in said(speeds, lengths={"dflash-16": 1.0}, synthetic=1.0)
+
+
 def test_tokens_and_steps_that_stand_together_are_of_one_load() -> None:
     def at(heaviest: float) -> str:
         made = report({"plain": {1: (100, 100), 8: (700, 700)},
