@@ -12,8 +12,8 @@ from dflash_deploy.measure.tables import Table
 from dflash_deploy.schema import Evidence
 
 LEFT = ("WORKLOAD", "ARM", "")
-EXTRA = ("E2E", "P99", "STEP")
-"""Left out where a terminal has no room for all."""
+EXTRA = {"E2E": 2, "P99": 2, "STEP": 2, "RECORD": 1}
+"""Left out where a terminal has no room for all, the highest first."""
 DOUBT = 0.1
 """Of a made-up length: short answers scatter, and the last cycle of each is cut."""
 
@@ -32,7 +32,8 @@ def show_table(table: Table, *, remark: str = "") -> None:
     _output.text()
     _output.paragraph(table.title + (f" ({remark})" if remark else ""), style="bold")
     columns = [
-        _output.Column(name, right=name not in LEFT, extra=name in EXTRA) for name in table.header
+        _output.Column(name, right=name not in LEFT, extra=EXTRA.get(name, 0))
+        for name in table.header
     ]
     below = "; ".join(_below(table, _output.table(columns, table.rows)))
     if below:

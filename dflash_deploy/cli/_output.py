@@ -40,8 +40,8 @@ class Column:
     title: str
     right: bool = False
     wrap: bool = False
-    extra: bool = False
-    """Left out where there is no room for it."""
+    extra: int = 0
+    """Above 0: left out where there is no room for it, the highest first."""
 
 
 def text(line: str = "") -> None:
@@ -90,6 +90,9 @@ def _broken(line: str, indent: int, hang: int) -> list[str]:
         line, max(room, 1), subsequent_indent=" " * hang,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+    if hang and len(parts) > 1 and len(parts[0]) < hang:
+        # a path that is wider than the terminal: its label is not left alone above it
+        parts[:2] = [parts[0].ljust(hang) + parts[1].lstrip()]
     return parts or [""]
 
 
@@ -176,7 +179,10 @@ def warning(line: str) -> None:
         import textwrap
 
         width = shutil.get_terminal_size().columns - len("warning: ")
-        line = "\n".join(textwrap.fill(part, width) for part in line.splitlines())
+        line = "\n".join(
+            textwrap.fill(part, width, break_long_words=False, break_on_hyphens=False)
+            for part in line.splitlines()
+        )
     note(_paint("warning: ", "33") + _tame(line))
 
 
@@ -228,12 +234,13 @@ def table(
 def _fitting(
     columns: Sequence[Column], rows: Sequence[Sequence[str]]
 ) -> tuple[Sequence[Column], Sequence[Sequence[str]], list[int]]:
-    """Leave out the `extra` columns if there is no room for all."""
+    """Leave out `extra` columns until there is room for the others."""
     lines = [[column.title for column in columns], *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    kept = [i for i, column in enumerate(columns) if not column.extra]
-    if not on_screen() or len(kept) == len(columns) or _total(widths) <= _columns():
-        return columns, rows, widths
+    kept = list(range(len(columns)))
+    for rank in sorted({column.extra for column in columns if column.extra}, reverse=True):
+        if on_screen() and _total([widths[i] for i in kept]) > _columns():
+            kept = [i for i in kept if columns[i].extra != rank]
     fewer = [[row[i] for i in kept] for row in rows]
     return [columns[i] for i in kept], fewer, [widths[i] for i in kept]
 
@@ -267,7 +274,8 @@ def _aligned(
 def _records(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Each row by itself: its first cell, then what else there is, with the columns' titles."""
     for row in rows:
-        paragraph(row[0], style="bold")
+        # a number says nothing without its title
+        paragraph(f"{columns[0].title} {row[0]}" if columns[0].right else row[0], style="bold")
         line = ""
         for column, cell in zip(columns[1:], row[1:], strict=True):
             if not column.title or cell in ("", "-"):

@@ -95,7 +95,7 @@ def _seen(servers: list[Server], patience: float) -> list[Seen]:
 def _show(seen: list[Seen]) -> None:
     columns = (
         _output.Column("NAME"), _output.Column("MODEL", wrap=True), _output.Column("ENGINE"),
-        _output.Column("PORT", right=True, extra=True), _output.Column("STATE", wrap=True),
+        _output.Column("PORT", right=True, extra=1), _output.Column("STATE", wrap=True),
         _output.Column("ACCEPT", right=True), _output.Column("SINCE", right=True),
     )  # fmt: skip
     now = datetime.now(UTC)

@@ -294,7 +294,7 @@ def _evidence(evidence: Evidence) -> None:
 
 def _published(header: list[str], rows: list[tuple[str, ...]]) -> None:
     columns = [
-        _output.Column(name, right=bool(name) and i > 0, extra=not name)
+        _output.Column(name, right=bool(name) and i > 0, extra=int(not name))
         for i, name in enumerate(header)
     ]
     _output.table(columns, rows)

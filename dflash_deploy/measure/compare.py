@@ -90,16 +90,22 @@ def gate(comparison: Comparison, old: str) -> None:
 
 
 def comparison_table(comparison: Comparison) -> Table:
+    """One workload alone is its title."""
+    several = len({change.workload for change in comparison.changes}) > 1
     rows = tuple(
         (
-            change.workload, label(change.load), change.arm,
+            *((change.workload,) if several else ()), label(change.load), change.arm,
             f"{change.before.mean:.0f}", f"{change.after.mean:.0f}",
             f"{change.mean:.2f}x", change.state, _lengths(*change.lengths),
         )
         for change in comparison.changes
     )  # fmt: skip
-    header = ("WORKLOAD", "LOAD", "ARM", "BEFORE", "NOW", "CHANGE", "", "ACCEPTED")
-    return Table("Compared", header, rows, "tokens a second; slower and faster: beyond the repeats")
+    header = ("LOAD", "ARM", "BEFORE", "NOW", "CHANGE", "", "ACCEPTED")
+    title = "Compared" if several else f"Compared: {comparison.changes[0].workload}"
+    return Table(
+        title, ("WORKLOAD", *header) if several else header, rows,
+        "tokens a second; slower and faster: beyond the repeats",
+    )  # fmt: skip
 
 
 def _lengths(before: float | None, after: float | None) -> str:

@@ -55,8 +55,8 @@ def _table(report: Report, workload: str, published: Sequence[Evidence]) -> Tabl
     at = {(cell.arm, cell.load.concurrency) for cell in cells}
     told = [each.label for arm, each in known.items()
             if any((arm, load) in at for load, _ in each.points)]  # fmt: skip
-    sources = "".join(f"; RECORD: {text}" for text in dict.fromkeys(told))
-    return _without_empty(Table(workload, HEADER, rows, NOTE + sources, LEGEND))
+    sources = tuple((("RECORD",), text) for text in dict.fromkeys(told))
+    return _without_empty(Table(workload, HEADER, rows, NOTE, (*LEGEND, *sources)))
 
 
 def _row(cell: Cell, gain: Gain | None, theirs: Curve | None) -> tuple[str, ...]:

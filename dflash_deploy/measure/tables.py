@@ -8,6 +8,7 @@ import msgspec
 
 from dflash_deploy.measure.gains import (
     Gain,
+    Rate,
     acceptance,
     by_position,
     gains,
@@ -161,11 +162,17 @@ def _measured(cell: Cell) -> tuple[str, ...]:
         label(cell.load),
         cell.arm,
         in_figures(found.mean) if found else "failing",
-        f"{found.spread:.1%}" if found and found.repeats > 1 else "one run",
+        _spread(found),
         *(_times(times) for times in (run.ttft, run.tpot, run.latency)),
         f"{step:.2f}" if step else NONE,
         str(sum(run.failed for run in cell.runs)),
     )
+
+
+def _spread(found: Rate | None) -> str:
+    if found is None:
+        return NONE
+    return f"{found.spread:.1%}" if found.repeats > 1 else "one run"
 
 
 def _times(times: Percentiles | None) -> str:

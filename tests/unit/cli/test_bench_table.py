@@ -59,6 +59,22 @@ def test_it_fits_80_columns_on_a_terminal(capsys, monkeypatch, failed):
     assert "no room for E2E, P99, STEP" in below
 
 
+def test_long_names_and_loads_leave_the_record_out_before_the_table(capsys, monkeypatch):
+    monkeypatch.setattr("dflash_deploy.cli._output.on_screen", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    speeds = {"plain": {1: (100, 101)}, "dflash-16": {1: (11400, 11404)}}
+    made = report(speeds)
+    arms = (made.arms[0], msgspec.structs.replace(made.arms[1], name="dflash-16-schedule"))
+    other = msgspec.structs.replace(made.cells[1], arm="dflash-16-schedule")
+    arrives = msgspec.structs.replace(other, load=Load(rate=12.5))
+    cells = (made.cells[0], other, arrives)
+    lines = shown(msgspec.structs.replace(made, arms=arms, cells=cells), capsys, KNOWN)
+    assert lines[2].split()[:5] == ["LOAD", "ARM", "TOK/S", "±", "GAIN"]
+    assert "no room for RECORD, E2E, P99, STEP" in " ".join(lines)
+    assert "RECORD: " not in " ".join(lines)
+    assert max(map(len, lines)) <= 80
+
+
 def test_columns_are_told_that_are_there(capsys):
     assert "E2E, P99: seconds for an answer" in " ".join(shown(report(), capsys))
     alone = " ".join(shown(report({"dflash-16": {1: (400, 404)}}), capsys))

@@ -12,7 +12,7 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli._output import Column
 
 COLUMNS = (
-    Column("TASK"), Column("BLOCK", right=True), Column("WHY", wrap=True), Column("", extra=True),
+    Column("TASK"), Column("BLOCK", right=True), Column("WHY", wrap=True), Column("", extra=1),
 )  # fmt: skip
 ROWS = [("gsm8k", "16", "word " * 9 + "end", "████"), ("mbpp", "-", "short", "██")]
 
@@ -55,6 +55,34 @@ def test_extra_columns_go_first(screen) -> None:
     assert len(lines) == 3
     assert not any("█" in line for line in lines)
     assert lines[1].endswith("end")
+
+
+def test_extra_columns_of_the_lowest_rank_stay_longest(screen) -> None:
+    columns = (Column("LOAD", right=True), *(Column(n * 9, extra=int(n)) for n in "121"))
+    told = []
+    lines = screen(30, lambda: told.extend(_output.table(columns, [("1", *"abc")])))
+    assert told == ["LOAD", "1" * 9, "1" * 9]
+    assert len(lines) == 2
+
+
+def test_a_number_that_stands_for_its_row_has_its_title(screen) -> None:
+    columns = (Column("LOAD", right=True), Column("ARM"), Column("TOK/S", right=True))
+    lines = screen(20, lambda: _output.table(columns, [("1024", "dflash-16-schedule", "9")]))
+    assert lines[0] == "LOAD 1024"
+
+
+def test_a_label_is_not_left_alone_above_a_path_that_is_too_long(screen) -> None:
+    path = "/srv/models/" + "x" * 80
+    lines = screen(80, lambda: _output.paragraph(f"{path} and more", label="target    ", indent=2))
+    assert lines == [f"  target    {path}", "            and more"]
+
+
+def test_a_warning_breaks_no_name_in_two(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(_output, "on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "prompts-of-the-support-team-2026-q3-and-q4"
+    _output.warning(f"not compared: dflash-16, {name} at 4096")
+    assert name in capsys.readouterr().err
 
 
 def test_then_the_columns_that_may_wrap_do(screen) -> None:

@@ -137,8 +137,8 @@ def test_another_release_is_said_and_compared() -> None:
 
 def test_the_table_is_read_at_80_columns() -> None:
     table = comparison_table(compare(report(), report(with_speed("dflash-16", 8, 1500, 1520))))
+    assert table.title == "Compared: mixed"
     assert (
-        "mixed",
         "8",
         "dflash-16",
         "2020",
