@@ -236,7 +236,7 @@ def _fitting(
 ) -> tuple[Sequence[Column], Sequence[Sequence[str]], list[int]]:
     """Leave out `extra` columns until there is room for the others."""
     lines = [[column.title for column in columns], *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    widths = [max(shown_width(line[i]) for line in lines) for i in range(len(columns))]
     kept = list(range(len(columns)))
     for rank in sorted({column.extra for column in columns if column.extra}, reverse=True):
         if on_screen() and _total([widths[i] for i in kept]) > _columns():
@@ -264,11 +264,41 @@ def _aligned(
 ) -> None:
     for number, line in enumerate([[column.title for column in columns], *rows], -1):
         cells = [
-            cell.rjust(width) if column.right else cell.ljust(width)
+            _filled(cell, width, right=column.right)
             for column, cell, width in zip(columns, line, widths, strict=True)
         ]
         style: Style = "bold" if number < 0 else "dim" if number in dim else ""
         text(_styled("  ".join(cells).rstrip(), style))
+
+
+def _filled(cell: str, width: int, *, right: bool) -> str:
+    room = " " * (width - shown_width(cell))
+    return room + cell if right else cell + room
+
+
+def shown_width(line: str) -> int:
+    """Columns of a terminal that it takes: an ideograph takes two, an accent by itself none."""
+    if line.isascii():
+        return len(line)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF")
+        for sign in line
+    )
+
+
+def shortened(line: str, room: int) -> str:
+    """As much of it as so many columns show."""
+    if shown_width(line) <= room:
+        return line
+    kept, taken = "", 0
+    for sign in line:
+        taken += shown_width(sign)
+        if taken > room - 3:
+            break
+        kept += sign
+    return kept + "..."
 
 
 def _records(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

@@ -16,7 +16,7 @@ PARTINGS = (
     Column("DFLASH"), Column("NATS", right=True),
 )  # fmt: skip
 PROMPT, TOKEN = 22, 12
-"""Characters that are shown of each, so that a row fits 80 columns."""
+"""Columns that are shown of each, so that a row fits 80."""
 MOST = 10
 """Rows of a kind; `--json` has them all."""
 
@@ -104,7 +104,7 @@ def _token(said: str) -> str:
 
 def _cut(said: str, room: int) -> str:
     words = "".join(sign if sign.isprintable() else "?" for sign in " ".join(said.split()))
-    return words if len(words) <= room else words[: room - 3] + "..."
+    return _output.shortened(words, room)
 
 
 def _verdict(found: Verification) -> str:

@@ -85,6 +85,22 @@ def test_a_warning_breaks_no_name_in_two(monkeypatch, capsys) -> None:
     assert name in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("said", "takes", "short"),
+    [("plain text", 10, "plai..."), ("天空为什么是蓝色的", 18, "天空..."), ("e\u0301" * 9, 9, "e\u0301" * 4 + "...")],
+)  # fmt: skip
+def test_an_ideograph_takes_two_columns_and_an_accent_none(said, takes, short) -> None:
+    assert _output.shown_width(said) == takes
+    assert _output.shortened(said, takes) == said
+    assert _output.shortened(said, 7) == short
+
+
+def test_columns_stay_aligned_beside_ideographs(screen) -> None:
+    rows = [("天空为什么是蓝色的", "1"), ("why", "23")]
+    lines = screen(40, lambda: _output.table((Column("PROMPT"), Column("AT", right=True)), rows))
+    assert [_output.shown_width(line) for line in lines] == [22, 22, 22]
+
+
 def test_then_the_columns_that_may_wrap_do(screen) -> None:
     lines = screen(40, table)
     assert lines[0].split() == ["TASK", "BLOCK", "WHY"]
