@@ -116,8 +116,11 @@ def document(seen: Seen) -> dict[str, Any]:
     """A server as JSON: its record, its state and its numbers."""
     import msgspec
 
+    from dflash_deploy.plan import without_password
+
     return {
         **msgspec.structs.asdict(seen.record),
+        "base_url": without_password(seen.record.base_url),
         "state": seen.state,
         "speculation": seen.speculation,
         "numbers": seen.numbers,

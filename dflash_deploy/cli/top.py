@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +10,13 @@ import typer
 
 from dflash_deploy.cli import _options as opt
 from dflash_deploy.cli import _output
-from dflash_deploy.cli.ps import NONE, document
+from dflash_deploy.cli.ps import NONE as NO_SERVER
+from dflash_deploy.cli.ps import document
 
 if TYPE_CHECKING:
     from dflash_deploy.launch.seen import Seen
+
+NONE = f"{NO_SERVER}; one of somebody else: dflash top --url http://HOST:PORT"
 
 IntervalOpt = Annotated[
     float,
@@ -31,35 +34,59 @@ CountOpt = Annotated[
 ]
 
 
-def top(*, interval: IntervalOpt = 2.0, count: CountOpt = None, json: opt.JsonOpt = False) -> None:
+UrlsOpt = Annotated[
+    list[str] | None,
+    typer.Option("--url", help="A server that somebody else started, in place of yours; several."),
+]
+
+
+def top(
+    *,
+    url: UrlsOpt = None,
+    interval: IntervalOpt = 2.0,
+    count: CountOpt = None,
+    json: opt.JsonOpt = False,
+) -> None:
     """Watch the servers: acceptance, speed, latency and load of the last 10 seconds. q ends it."""
     from contextlib import suppress
 
     with suppress(KeyboardInterrupt):  # the usual end
+        looks = _looks(url or [])
         if json:
-            _printed(interval, count, _print_json)
+            _printed(looks, interval, count, _print_json)
         elif _output.draws():
-            _drawn(interval, count)
+            _drawn(looks, interval, count)
         else:
             _output.text("TIME      " + _heading())
-            _printed(interval, count, _print_lines)
+            _printed(looks, interval, count, _print_lines)
 
 
-def _looks() -> Iterator[list[Seen]]:
+def _looks(urls: Sequence[str]) -> Iterator[list[Seen]]:
+    """Raises LaunchError or UsageError for a URL that no server answers at."""
     from dflash_deploy.launch import containers, state
+    from dflash_deploy.launch.elsewhere import at
     from dflash_deploy.launch.seen import Watch
     from dflash_deploy.registry import load
 
-    watch = Watch(load(user=False).engines)
-    while True:
-        yield watch.look([*state.every()[0], *containers.reported()])
+    engines = load(user=False).engines
+    newest = {name: engine.releases[-1].version for name, engine in engines.items()}
+    others = [at(url, opt.api_key_env(), newest) for url in dict.fromkeys(urls)]
+    watch = Watch(engines)
+
+    def looks() -> Iterator[list[Seen]]:
+        while True:
+            yield watch.look(others or [*state.every()[0], *containers.reported()])
+
+    return looks()
 
 
-def _printed(interval: float, count: int | None, show: Callable[[list[Seen]], None]) -> None:
+def _printed(
+    looks: Iterator[list[Seen]], interval: float, count: int | None,
+    show: Callable[[list[Seen]], None],
+) -> None:  # fmt: skip
     """From the second look on: one alone has no difference to show."""
     import time
 
-    looks = _looks()
     if not next(looks) and count is None:
         # nobody reads what says nothing every two seconds
         _output.note(NONE)
@@ -70,12 +97,12 @@ def _printed(interval: float, count: int | None, show: Callable[[list[Seen]], No
         count = None if count is None else count - 1
 
 
-def _drawn(interval: float, count: int | None) -> None:
+def _drawn(looks: Iterator[list[Seen]], interval: float, count: int | None) -> None:
     from dflash_deploy.cli._frame import lines
     from dflash_deploy.cli._screen import keys, screen
 
     with screen() as draw, keys() as ended:
-        for number, seen in enumerate(_looks()):
+        for number, seen in enumerate(looks):
             draw([*lines(seen), *([] if seen else [NONE]), "", "q ends this"])
             if number == count or ended(interval):
                 return

@@ -11,15 +11,15 @@ from itertools import repeat
 
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.errors import DFlashError
-from dflash_deploy.launch import containers, servers, state
+from dflash_deploy.launch import containers, elsewhere, servers, state
 from dflash_deploy.launch.containers import BoxedServer
+from dflash_deploy.launch.elsewhere import Elsewhere
 from dflash_deploy.launch.servers import HEALTH_TIMEOUT, READY
 from dflash_deploy.launch.signs import signs
 from dflash_deploy.launch.state import UNCHECKED, UNPROVEN
 from dflash_deploy.measure.live import Numbers, Reading, numbers, reading
-from dflash_deploy.measure.metrics import read_metrics
+from dflash_deploy.measure.metrics import names_of, read_metrics
 from dflash_deploy.measure.verdict import state_of
-from dflash_deploy.metric_names import metric_names
 from dflash_deploy.plan import Endpoint
 
 WINDOW = 10.0
@@ -34,11 +34,13 @@ PROVING = "proving the draft"
 
 Server = state.Record | BoxedServer
 """A process of ours, or a container."""
+Watched = Server | Elsewhere
+"""Those, or what somebody else runs."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    record: Server
+    record: Watched
     state: str
     numbers: Numbers
     speculation: str | None = None
@@ -62,7 +64,9 @@ def glance(
         return list(pool.map(_glance, repeat(engines), records, repeat(patience)))
 
 
-def condition(engine: Engine, record: Server, patience: float = HEALTH_TIMEOUT) -> str:
+def condition(engine: Engine, record: Watched, patience: float = HEALTH_TIMEOUT) -> str:
+    if isinstance(record, Elsewhere):
+        return elsewhere.condition(record)
     told = signs(engine, record.version)
     if isinstance(record, BoxedServer):
         return containers.condition(record, told, patience)
@@ -71,7 +75,7 @@ def condition(engine: Engine, record: Server, patience: float = HEALTH_TIMEOUT) 
 
 def _glance(engines: Mapping[str, Engine], record: Server, patience: float) -> Seen:
     engine = engines[record.engine]
-    found = None if record.ended else _read(engine, record)
+    found = None if record.ended else _read(record)
     counted = numbers(found) if found else Numbers()
     words = condition(engine, record, patience)
     return _judged(record, words, counted, counted)
@@ -84,15 +88,15 @@ class Watch:
         self._engines = engines
         self._kept: dict[str, _Kept] = {}
 
-    def look(self, records: Sequence[Server]) -> list[Seen]:
+    def look(self, records: Sequence[Watched]) -> list[Seen]:
         """Servers may come and go between two looks."""
         self._kept = {r.launch_id: self._kept.get(r.launch_id) or _Kept() for r in records}
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self._look, records))
 
-    def _look(self, record: Server) -> Seen:
+    def _look(self, record: Watched) -> Seen:
         kept, engine = self._kept[record.launch_id], self._engines[record.engine]
-        found = None if record.ended else _read(engine, record)
+        found = None if record.ended else _read(record)
         now = time.monotonic()
         # SGLang generates a token to say that it is healthy: one that counts is asked less often
         if found is None or kept.state != READY or now - kept.asked > WINDOW:
@@ -109,17 +113,17 @@ class Watch:
         return _judged(record, kept.state, counted, telling)
 
 
-def _read(engine: Engine, record: Server) -> Reading | None:
+def _read(record: Watched) -> Reading | None:
     at = Endpoint(record.base_url, record.served_names[0], record.engine, record.version)
     try:
         text = read_metrics(at, timeout=PATIENCE)
         now = time.monotonic()
-        return reading(text, metric_names(engine, record.version), now) if text else None
+        return reading(text, names_of(record.engine, record.version), now) if text else None
     except (DFlashError, ValueError):  # nobody answers, or what answers is no exposition
         return None
 
 
-def _judged(record: Server, words: str, counted: Numbers, telling: Numbers) -> Seen:
+def _judged(record: Watched, words: str, counted: Numbers, telling: Numbers) -> Seen:
     """A server whose draft does nothing is healthy in every other way: `telling` shows it."""
     if words != READY:
         return Seen(record, words, counted)

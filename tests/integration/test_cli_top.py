@@ -7,11 +7,13 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import time
 
 import pytest
 
 from tests.integration.conftest import CommandLine
+from tests.unit.measure.conftest import until_healthy
 
 
 @pytest.fixture
@@ -25,10 +27,10 @@ def server(dflash: CommandLine, port: int):
     dflash.run("stop", "--all")
 
 
-def ask(port: int) -> None:
+def ask(port: int, model: str = "gpt-oss-20b") -> None:
     import httpx
 
-    body = {"model": "gpt-oss-20b", "messages": [], "max_tokens": 64}
+    body = {"model": model, "messages": [], "max_tokens": 64}
     url = f"http://127.0.0.1:{port}/v1/chat/completions"
     assert httpx.post(url, json=body, trust_env=False).status_code == 200
 
@@ -119,3 +121,29 @@ def _own_terminal() -> None:
 def test_in_a_pipe_it_ends_where_nothing_runs(dflash):
     ended = dflash.run("top")
     assert (ended.code, "no server runs" in ended.err) == (0, True)
+
+
+def test_a_server_that_somebody_else_started_is_watched_by_its_url(dflash, engines, port):
+    words = ("serve", "openai/gpt-oss-20b", "--host", "127.0.0.1", "--port", str(port))
+    config = ("--speculative-config", '{"method": "dflash", "num_speculative_tokens": 7}')
+    process = subprocess.Popen(
+        [str(engines / "vllm"), *words, *config], stderr=subprocess.DEVNULL,
+        env={**os.environ, "FAKE_ENGINE_ACCEPTANCE": "1", "FAKE_ENGINE_PHASE_DELAY": "0.001"},
+    )  # fmt: skip
+    until_healthy(f"http://127.0.0.1:{port}/health", process)
+    url = f"http://me:secret@127.0.0.1:{port}/v1"
+    with dflash.start("top", "--url", url, "--json", "-n", "3", "-i", "0.4") as top:
+        before = top.stdout.readline()
+        ask(port, "openai/gpt-oss-20b")
+        after, err = top.communicate(timeout=30)
+    assert (top.returncode, err) == (0, "")
+    assert "secret" not in before + after
+    last = json.loads(after.splitlines()[-1])["servers"][0]
+    assert (last["name"], last["engine"]) == (f"127.0.0.1:{port}", "vllm")
+    assert last["numbers"]["acceptance_length"] == 1.0
+    assert last["state"] == "ready, speculation collapsed"
+    process.kill()
+    process.wait()
+    nobody = dflash.run("top", "--url", url, "-n", "1")
+    assert nobody.code == 7
+    assert f"no server answers at http://127.0.0.1:{port}" in nobody.err
