@@ -212,7 +212,7 @@ def _apart(ticks: Iterable[Tick]) -> tuple[Tick, ...]:
     """Without those whose text would run into the one before it; their marks stay."""
     kept: list[Tick] = []
     end = 0.0
-    for tick in ticks:
+    for tick in sorted(ticks, key=lambda tick: tick.at):
         half = LETTER * len(tick.label) / 2
         if tick.at - half > end:
             kept.append(tick)

@@ -225,3 +225,8 @@ def test_a_schedule_is_spelled_out() -> None:
     told = dict(facts(msgspec.structs.replace(report(), arms=arms)))
     assert told["Schedule"].endswith("15 up to 8 requests, 7 up to 64")
     assert "Schedule" not in dict(facts(report()))
+
+
+def test_a_load_that_one_arm_failed_at_keeps_its_place_on_the_axis() -> None:
+    speedup, *_ = figures(report(failed={("dflash-16", 1): 40}), [])
+    assert [tick.label for tick in speedup.x_ticks] == ["1", "8", "32", "64"]
