@@ -16,7 +16,7 @@ from dflash_deploy.cli._tune_race import Race
 from dflash_deploy.entry_yaml import as_yaml
 from dflash_deploy.errors import DFlashError, RegistryError
 from dflash_deploy.measure.bench import Course
-from dflash_deploy.measure.gains import rate
+from dflash_deploy.measure.gains import in_figures, rate
 from dflash_deploy.measure.report import Report
 from dflash_deploy.measure.tables import label
 from dflash_deploy.measure.tune_cost import Cost
@@ -113,12 +113,18 @@ def _table(report: Report) -> None:
         gains = [
             f"{points[load].mean:.2f}x" if load in points else "" for points in gained.values()
         ]
-        rows.append((str(load), "/".join(f"{speed:.1f}" for speed in speeds), *gains))
+        rows.append((str(load), _speeds(speeds), *gains))
     titles = ["SCHEDULE" if arm.schedule else f"BLOCK {arm.block_size}" for arm in arms]
-    columns = [Column("LOAD"), Column("PLAIN tok/s", right=True),
+    columns = [Column("LOAD", right=True), Column("PLAIN tok/s", right=True),
                *(Column(title, right=True) for title in titles)]  # fmt: skip
     if rows:
         _output.table(columns, rows)
+
+
+def _speeds(found: Sequence[float]) -> str:
+    """Of several workloads the lowest and the highest."""
+    told = [in_figures(speed) for speed in sorted(found)]
+    return " to ".join(dict.fromkeys((told[0], told[-1]))) if told else ""
 
 
 def _written(
