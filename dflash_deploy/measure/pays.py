@@ -226,6 +226,11 @@ def _cost(label: str, known: list[tuple[Load, float, float]]) -> Iterator[str]:
             f"{label}: what limits it is acceptance: a cycle brings {many:.1f} tokens and costs"
             f" {most:.1f} plain steps, even at {inflight(heaviest)}"
         )
+    elif len(known) == 1:  # nobody saw whether the load is to blame
+        yield (
+            f"{label}: what limits it is the cost of a cycle: it brings {many:.1f} tokens and costs"
+            f" {most:.1f} plain steps at {inflight(heaviest)}"
+        )
     elif most > DEAR * least:
         yield (
             f"{label}: what limits it is the target's work on the draft tokens: at"

@@ -92,7 +92,7 @@ def test_what_limits_it() -> None:
     dear = said(
         {"plain": {1: (100, 100)}, "dflash-16": {1: (150, 150)}}, lengths={"dflash-16": 6.0}
     )
-    assert "the cost of drafting at any load: a cycle brings 6.0 tokens and costs 4.0" in dear
+    assert "is the cost of a cycle: it brings 6.0 tokens and costs 4.0 plain steps at 1 in" in dear
 
 
 def test_a_draft_of_which_nothing_is_accepted_is_told_and_its_cost_is_beside_the_point() -> None:
