@@ -151,8 +151,10 @@ def create_app(service: Service) -> Starlette:
         Route("/metrics", service.prometheus),
         *page.routes(),
     ]
-    guards = [] if service.api_key is None else [Middleware(KeyGuard, key=service.api_key)]
-    return Starlette(routes=routes, middleware=guards, exception_handlers=_HANDLERS)
+    around = [Middleware(transport.CutOff)]
+    if service.api_key is not None:
+        around.append(Middleware(KeyGuard, key=service.api_key))
+    return Starlette(routes=routes, middleware=around, exception_handlers=_HANDLERS)
 
 
 _HANDLERS: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {

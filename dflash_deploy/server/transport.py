@@ -10,9 +10,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dflash_deploy.server.api_error import INVALID, SERVER, ApiError
+from dflash_deploy.server.api_error import INVALID, SERVER, ApiError, shutting_down
 
 MAX_BODY = 10 * 1024 * 1024
 T = TypeVar("T")
@@ -28,7 +28,8 @@ def error_response(error: ApiError) -> Response:
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body. Raises ApiError 413 without reading on once it is too large."""
+    """The whole body. Raises ApiError 415, and 413 without reading on once it is too large."""
+    _check_kind(request)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > MAX_BODY:
         raise _too_large()
@@ -38,6 +39,27 @@ async def read_body(request: Request) -> bytes:
         if len(body) > MAX_BODY:
             raise _too_large()
     return bytes(body)
+
+
+def _check_kind(request: Request) -> None:
+    """JSON as it is, and said to be that, as vLLM and OpenAI ask for it.
+
+    A browser asks before it sends JSON to another site, and sends text or a form at once: whoever
+    visits a page would have that page's requests decoded here.
+    """
+    kind = request.headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "application/json":
+        said = f"not {kind[:80]!r}" if kind else "and none was given"
+        raise ApiError(
+            415, f"the Content-Type has to be application/json, {said}",
+            code="unsupported_content_type",
+        )  # fmt: skip
+    packed = request.headers.get("content-encoding", "identity")
+    if packed.strip().lower() != "identity":
+        raise ApiError(
+            415, f"the body has to be sent as it is, without Content-Encoding: {packed[:80]}",
+            code="unsupported_content_encoding", headers={"Accept-Encoding": "identity"},
+        )  # fmt: skip
 
 
 def _too_large() -> ApiError:
@@ -61,6 +83,30 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+class CutOff:
+    """A request that the server's end cuts off gets its answer, and is no fault for the log.
+
+    uvicorn cancels what outlives its time to shut down: a body that still arrives, say.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noticed(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noticed)
+        except asyncio.CancelledError:
+            if scope["type"] == "http" and not begun:
+                await error_response(shutting_down())(scope, receive, send)
 
 
 class EventStream(StreamingResponse):
