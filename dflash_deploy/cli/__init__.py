@@ -81,6 +81,7 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)  # so that what is half done is cleared away
+    _output.spell_out()
     if rank := _ranks.number(argv):
         return _ranks.quietly(rank, lambda: _run(argv))
     return _run(argv)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ class AnswerBar:
         """While servers answer; nothing else draws on the terminal meanwhile."""
         self._began = time.monotonic()
         try:
-            if _output.on_terminal() and os.environ.get("TERM") != "dumb":
+            if _output.redraws():
                 with self._bars(begun):
                     yield
             else:

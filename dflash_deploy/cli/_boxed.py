@@ -43,7 +43,7 @@ class Pulling:
         self._said = False
 
     def __call__(self, line: str) -> None:
-        if _output.on_terminal():
+        if _output.redraws():
             _output.status(line)
         elif not self._said and line:
             _output.note(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,7 +57,7 @@ def installed(text: str, *, check_driver: bool) -> tuple[Listed, bool]:
 @contextmanager
 def drawn(how: Installing) -> Iterator[Installing]:
     """With a bar on a terminal. uv tells of a package when it is whole, so that is its step."""
-    if not _output.on_terminal() or os.environ.get("TERM") == "dumb":
+    if not _output.redraws():
         yield how
         return
     from rich.console import Console

@@ -6,6 +6,7 @@ rich is imported to draw on a terminal and for nothing else: a pipe gets aligned
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import sys
@@ -42,6 +43,12 @@ class Column:
     wrap: bool = False
     extra: int = 0
     """Above 0: left out where there is no room for it, the highest first."""
+
+
+def spell_out() -> None:
+    """What stdout's encoding has no letter for is told by its number, as stderr tells it."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def text(line: str = "") -> None:
@@ -110,8 +117,14 @@ def fragment(part: str) -> None:
 def json(document: Any) -> None:
     import msgspec
 
-    packed = msgspec.json.encode(document)
-    text(msgspec.json.format(packed, indent=2).decode())
+    packed = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    text(packed if _sayable(packed) else _in_ascii(packed))
+
+
+def _in_ascii(packed: str) -> str:
+    from json import dumps, loads
+
+    return dumps(loads(packed), indent=2)
 
 
 def thought(part: str) -> None:
@@ -140,6 +153,11 @@ def on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
+def redraws() -> bool:
+    """Whether stderr can draw over what stands there; elsewhere a line is said once."""
+    return on_terminal() and os.environ.get("TERM") != "dumb"
+
+
 def on_screen() -> bool:
     """The same for stdout; a stream that was closed before we began is None."""
     return sys.stdout is not None and sys.stdout.isatty()
@@ -149,8 +167,13 @@ def draws() -> bool:
     """Whether stdout shows more than letters: bars are for a terminal that knows them."""
     if not on_screen() or os.environ.get("TERM") == "dumb":
         return False
+    return _sayable("█")
+
+
+def _sayable(part: str) -> bool:
+    """Whether stdout's encoding has all these letters."""
     try:
-        "█".encode(sys.stdout.encoding or "utf-8")
+        part.encode((sys.stdout and sys.stdout.encoding) or "utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ EVERY = 10.0
 @contextmanager
 def drawn(pull: Pull) -> Iterator[tuple[Pull, Watch]]:
     """The pull with its waits shown where they do not tear the bar, and what draws the bar."""
-    if not _output.on_terminal() or os.environ.get("TERM") == "dumb":
+    if not _output.redraws():
         yield pull, Lines().watch
         return
     from rich.console import Console

@@ -151,7 +151,7 @@ def fetched(entry: Entry, weights: Weights, wanted: Wanted) -> tuple[Wanted, Pat
     from dflash_deploy import hub
 
     source = hub.source(entry.id, weights)
-    path = hub.fetch(source, _output.note, bars=_output.on_terminal())
+    path = hub.fetch(source, _output.note, bars=_output.redraws())
     return replace(wanted, weights=weights.name), path
 
 

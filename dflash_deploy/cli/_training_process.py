@@ -101,7 +101,7 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
-        if _output.on_terminal():
+        if _output.redraws():
             _output.status("")
 
     def show(self, event: Event) -> None:
@@ -118,10 +118,10 @@ class Progress:
             self._last = 0.0
         line = self._line(event, now)
         if event.done == event.total:
-            if _output.on_terminal():
+            if _output.redraws():
                 _output.status("")
             _output.note(line)
-        elif _output.on_terminal():
+        elif _output.redraws():
             _output.status(line)
         elif now - self._last >= EVERY:
             _output.note(line)

@@ -75,7 +75,7 @@ def found(registry: Registry, name: str, *, whole: bool) -> Path:
     return hub.from_hub(
         hub.WeightsSource(known.id if known else name, "draft", revision),
         _output.note,
-        bars=_output.on_terminal(),
+        bars=_output.redraws(),
         allow=hub.ALLOW if whole else ("config.json",),
     )
 

@@ -15,7 +15,7 @@ class Waiting:
     """
 
     def __init__(self, *, alone: bool) -> None:
-        self._draws = alone and _output.on_terminal()
+        self._draws = alone and _output.redraws()
         self._phase: str | None = None
 
     def __call__(self, phase: str | None, seconds: float) -> None:

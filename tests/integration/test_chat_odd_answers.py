@@ -16,6 +16,7 @@ from tests.integration.test_cli_serve import wait_for
 PIECES = {
     "steer": ["a\x1b[2Jb", "\x9b31m\x07", "c\td\n\u200de"],
     "cut": ["half an"],
+    "letters": ["caf\xe9 \u65e5 \U0001f600"],
 }
 
 
@@ -67,6 +68,19 @@ def talk(bare, server):
 def test_no_answer_steers_the_terminal(bare, talk):
     ended = bare.run(*talk, "--ask", "steer")
     assert (ended.code, ended.out) == (0, "a[2Jb31mc\td\n\u200de\n")
+
+
+@pytest.mark.parametrize(
+    ("letters", "said"),
+    [
+        ("ascii", rb"caf\xe9 \u65e5 \U0001f600"),
+        ("latin-1", b"caf\xe9 " + rb"\u65e5 \U0001f600"),
+        ("utf-8", "caf\xe9 \u65e5 \U0001f600".encode()),
+    ],
+)
+def test_a_letter_that_stdout_does_not_have_is_told_by_its_number(bare, talk, letters, said):
+    ended = bare.run(*talk, "--ask", "letters", env={"PYTHONIOENCODING": letters}, text=False)
+    assert (ended.code, ended.out) == (0, said + b"\n"), ended.err
 
 
 def test_what_breaks_an_answer_off_stands_on_a_line_of_its_own(bare, talk):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from dflash_deploy.cli import _output
+from dflash_deploy.cli._waiting import Waiting
 from dflash_deploy.errors import DFlashError, Unsupported
 
 
@@ -29,6 +30,27 @@ def test_an_error_as_json_is_one_document_on_stdout(capsys):
     assert json.loads(capsys.readouterr().out) == {
         "error": {"code": "unsupported", "message": "no room", "hint": "less", "detail": None}
     }
+
+
+@pytest.mark.parametrize("letters", ["ascii", "latin-1", "utf-8"])
+def test_a_narrow_encoding_still_gets_json(monkeypatch, letters):
+    kept = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(kept, letters))
+    _output.spell_out()
+    _output.json({"said": ["caf\xe9 \u65e5 \U0001f600", 1.5]})
+    assert json.loads(kept.getvalue()) == {"said": ["caf\xe9 \u65e5 \U0001f600", 1.5]}
+
+
+@pytest.mark.parametrize(("terminal", "draws"), [("xterm", True), ("dumb", False)])
+def test_a_wait_is_drawn_where_a_line_can_be_drawn_over(monkeypatch, terminal, draws):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", terminal)
+    with Waiting(alone=True) as waiting:
+        for second in range(2):
+            waiting("loading", second)
+    assert ("\x1b[" in screen.getvalue()) is draws
+    assert draws or screen.getvalue() == "loading ...\n"
 
 
 def test_a_table_in_a_pipe_is_aligned_plain_text(capsys):
