@@ -2,6 +2,7 @@
 
     DFlashError                   1   a bug, or something nobody foresaw
     ├── UsageError                2   the command line asks for something that has no meaning
+    │   └── ContextFull           2   a server's context has no room for what is asked of it
     ├── RegistryError             3   the registry cannot be read, or an entry in it is invalid
     │   └── UnknownModel          3   no target, alias or draft of that name
     ├── Unsupported               4   known, but this combination does not work
@@ -36,6 +37,10 @@ class DFlashError(Exception):
 class UsageError(DFlashError):
     exit_code = 2
     code = "usage"
+
+
+class ContextFull(UsageError):
+    """More tokens than a server's context holds; `code` is that of its parent."""
 
 
 class RegistryError(DFlashError):

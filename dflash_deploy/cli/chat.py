@@ -37,11 +37,15 @@ def chat(
     registry: opt.RegistryOpt = None,
     timeout: TimeoutOpt = None,
 ) -> None:
-    """Chat with MODEL, started for it, or with the server at a URL. Ctrl-D leaves."""
+    """Chat with MODEL, started for it, or with the server at a URL.
+
+    Ctrl-C ends an answer, Ctrl-D the chat. A paste of several lines is one question.
+    """
     from dflash_deploy.cli import _conversation as talk
+    from dflash_deploy.cli._one_answer import Style
     from dflash_deploy.cli._planning import Wanted
 
-    style = talk.Style(ask, compare, thinking, reasoning_effort, temperature, max_tokens)
+    style = Style(ask, compare, thinking, reasoning_effort, temperature, max_tokens)
     if model.startswith(("http://", "https://")):
         endpoint = talk.endpoint_at(model, served_name)
         key = talk.thinking_key_of(registry, endpoint.model)

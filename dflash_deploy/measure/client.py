@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -63,7 +63,7 @@ def request_body(
     return {"model": endpoint.model, "messages": list(messages), **given, **(extra or {})}
 
 
-def stream_chat(endpoint: Endpoint, body: Mapping[str, Any]) -> Iterator[Delta]:
+def stream_chat(endpoint: Endpoint, body: Mapping[str, Any]) -> Generator[Delta, None, None]:
     """Stream the answer to a `request_body`; closing the iterator ends the request.
 
     Raises UsageError and LaunchError.

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from dflash_deploy.errors import DFlashError, LaunchError, UsageError, unread
+from dflash_deploy.errors import ContextFull, DFlashError, LaunchError, UsageError, unread
 from dflash_deploy.plan import Endpoint, without_password
 from dflash_deploy.schema import EngineName
 
@@ -169,7 +169,14 @@ def refusal(endpoint: Endpoint, answer: httpx.Response) -> DFlashError:
                 f"the server failed ({status}): {said or 'it did not say why'}",
                 hint="what the server printed says more",
             )
-    return UsageError(f"the server refused the request ({status}): {said or 'no reason given'}")
+    return _declined(f"the server refused the request ({status})", said)
+
+
+def _declined(what: str, said: str | None) -> UsageError:
+    words = f"{what}: {said or 'no reason given'}"
+    if said and "context length" in said:  # as all three engines call it
+        return ContextFull(words, hint="ask for less, or serve with a longer --context")
+    return UsageError(words)
 
 
 def said_in(answer: httpx.Response) -> str | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dflash_deploy.cli._conversation import Style, Turn, apart, converse, endpoint_at
+from dflash_deploy.cli._compared import apart
+from dflash_deploy.cli._conversation import converse, endpoint_at
+from dflash_deploy.cli._one_answer import Style, Turn
 from dflash_deploy.measure.lossless import Token
 from dflash_deploy.speculative.types import Chance
 from tests.unit.server import fakes
