@@ -9,8 +9,8 @@ export class Failed extends Error {
 }
 
 /** The model that this server answers as, and its context in tokens. */
-export async function model(key) {
-  const response = await request("v1/models", { headers: headers(key) });
+export async function model(key, signal) {
+  const response = await request("v1/models", { headers: headers(key), signal });
   const { data } = await response.json();
   return { name: data[0].id, context: data[0].max_model_len };
 }

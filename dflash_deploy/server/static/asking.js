@@ -1,6 +1,6 @@
 // One request at a time, with the API key where the server wants one.
 
-import { Failed, chunks } from "./api.js";
+import { Failed, chunks, model } from "./api.js";
 
 export class Asking {
   constructor(dialog) {
@@ -14,18 +14,33 @@ export class Asking {
     this._control?.abort();
   }
 
+  /** Whom the server answers as; its context, in tokens. Throws Failed, or an AbortError. */
+  async meet() {
+    const served = await this._stoppable(() => this._unlocked((key) => model(key, this._signal)));
+    this.model = served.name;
+    return served.context;
+  }
+
   /** Fills `answer`; why it ended: "stop" or "length". Throws Failed, or an AbortError. */
   async stream(answer, body) {
+    return await this._stoppable(() => this._fitting(answer, body));
+  }
+
+  get _signal() {
+    return this._control.signal;
+  }
+
+  async _stoppable(work) {
     this._control = new AbortController();
     try {
-      return await this._fitting(answer, body);
+      return await work();
     } finally {
       this._control = null;
     }
   }
 
   /** `work(key)`, with the key asked for until the server takes one or the user gives up. */
-  async unlocked(work) {
+  async _unlocked(work) {
     let why = "It is kept in this page's memory and forgotten when you leave.";
     for (;;) {
       try {
@@ -44,18 +59,18 @@ export class Asking {
   async _fitting(answer, body) {
     answer.settings = body;
     try {
-      return await this.unlocked((key) => this._one(answer, body, key));
+      return await this._unlocked((key) => this._one(answer, body, key));
     } catch (error) {
       if (error.code !== "context_length_exceeded" || error.param !== "max_tokens") throw error;
       const { max_tokens: _, ...rest } = body;
-      return await this.unlocked((key) => this._one(answer, rest, key));
+      return await this._unlocked((key) => this._one(answer, rest, key));
     }
   }
 
   async _one(answer, body, key) {
     let reason = null;
     const asked = { model: this.model, ...body };
-    for await (const chunk of chunks(asked, key, this._control.signal)) {
+    for await (const chunk of chunks(asked, key, this._signal)) {
       const choice = chunk.choices[0];
       if (choice?.dflash) answer.take(choice.dflash);
       if (chunk.metrics) answer.finish(chunk.metrics);

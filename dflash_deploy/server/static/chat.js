@@ -1,6 +1,5 @@
 // The conversation: asks, shows, compares, and says what went wrong.
 
-import { model } from "./api.js";
 import { Asking } from "./asking.js";
 import { speed, verdict } from "./numbers.js";
 import { Turn, element, following } from "./view.js";
@@ -12,13 +11,18 @@ let history = []; // the messages that the next question follows
 let plainSpeed = null; // of plain decoding, where it was measured
 let context = null;
 let busy = false;
+let meeting = null; // while the model's name is asked for
 
-async function begin() {
+/** Asks for the model's name; who sends a question meanwhile waits for the same answer. */
+function begin() {
+  meeting ??= met().finally(() => { meeting = null; });
+  return meeting;
+}
+
+async function met() {
   try {
-    const served = await asking.unlocked((key) => model(key));
-    context = served.context;
-    at("model").textContent = `${served.name}, context of ${context} tokens`;
-    asking.model = served.name;
+    context = await asking.meet();
+    at("model").textContent = `${asking.model}, context of ${context} tokens`;
   } catch (error) {
     at("model").textContent = "no model";
     complain(error);
@@ -27,10 +31,11 @@ async function begin() {
 
 async function ask(text) {
   running(true);
+  const before = history;
   if (asking.model === null) await begin();
-  if (asking.model === null) {
+  if (asking.model === null || history !== before) {
     running(false);
-    giveBack(text);
+    if (history === before) giveBack(text); // else a new conversation has begun
     return;
   }
   const messages = [...history, { role: "user", content: text }];

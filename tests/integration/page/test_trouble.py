@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.integration.page.talk import answer, ask, ended, pieces, visit
 from tests.unit.server.fakes import ScriptedDecoder, running
@@ -209,3 +209,25 @@ def test_a_server_that_comes_back_with_another_model_is_asked_as_that_one(page):
         ended(page)
         assert len(names) == 1
         assert page.locator("#notice").is_hidden()
+
+
+@pytest.mark.parametrize("button", ["Stop", "New conversation"])
+def test_a_server_that_does_not_say_its_name_is_waited_for_no_longer_than_wanted(page, button):
+    with running() as server:
+        asked = []
+
+        def unanswered(route: Route) -> None:
+            asked.append(route)
+
+        page.route("**/v1/models", unanswered)
+        page.goto(f"{server.url}/")
+        ask(page, "hello")
+        page.get_by_role("button", name=button).click()
+        expect(page.get_by_role("button", name="Send")).to_be_visible()
+        question_is(page, "hello" if button == "Stop" else "")
+        assert page.locator("#notice").is_hidden()
+        assert len(asked) == 1
+        page.unroute("**/v1/models")
+        page.get_by_label("Question").fill("who are you?")
+        page.keyboard.press("Enter")
+        assert "".join(text for _, text in pieces(ended(page))) == "who are you?"
