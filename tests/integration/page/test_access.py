@@ -100,7 +100,7 @@ def test_everything_has_a_name_and_headings_lead_through(page, server):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1100])
+@pytest.mark.parametrize("width", [320, 1100])
 def test_colours_can_be_read_and_nothing_is_cut(page, server, scheme, width):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 640})
@@ -114,6 +114,19 @@ def test_colours_can_be_read_and_nothing_is_cut(page, server, scheme, width):
     assert len(seen) > 20
     assert min(seen) >= 4.5
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_low_window_shows_the_answer_beside_the_form(page, server):
+    page.set_viewport_size({"width": 320, "height": 256})  # 1280 by 1024, four times as large
+    visit(page, server.url)
+    page.get_by_text("Settings").click()
+    ask(page, "hello there")
+    seen = """(node) => {
+      node.scrollIntoView({ block: "center" });
+      const box = node.getBoundingClientRect();
+      return node.contains(document.elementFromPoint(box.x + 5, box.y + box.height / 2));
+    }"""
+    assert ended(page).locator(".text").evaluate(seen)
 
 
 def test_origin_is_more_than_a_colour(page, server):

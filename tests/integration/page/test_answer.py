@@ -47,7 +47,7 @@ def test_each_step_s_accepted_tokens_are_coloured_apart_from_the_target_s_own(pa
     ],
 )
 def test_whatever_was_written_is_there_as_text_and_in_the_window(page, server, text):
-    page.set_viewport_size({"width": 360, "height": 640})
+    page.set_viewport_size({"width": 320, "height": 640})
     visit(page, server.url)
     ask(page, text)
     found = ended(page)
@@ -55,7 +55,7 @@ def test_whatever_was_written_is_there_as_text_and_in_the_window(page, server, t
     assert page.locator(".question").text_content() == text
     assert found.locator(".text *:not(span)").count() == 0
     assert page.title() == "DFlash chat"
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 def test_a_text_runs_in_its_own_direction(page, server):
