@@ -12,7 +12,7 @@ from dflash_deploy.cli._one_answer import STOPPED, Style, Turn, answer, in_words
 from dflash_deploy.cli._options import api_key_env
 from dflash_deploy.cli._planning import Wanted
 from dflash_deploy.cli._questions import questions, typed
-from dflash_deploy.errors import ContextFull, UnknownModel, UsageError
+from dflash_deploy.errors import ContextFull, DFlashError, UnknownModel, UsageError
 from dflash_deploy.measure.client import whole_characters
 from dflash_deploy.measure.connection import served_models
 from dflash_deploy.plan import Endpoint
@@ -34,7 +34,7 @@ def with_server(
             # said with each request: not every release has a default for the server
             style = replace(style, thinking=plan.thinking == "on")
         with ended_meanwhile(process, "while it answered"):
-            converse(endpoint_of(plan), style, thinking_key=plan.thinking_key)
+            converse(endpoint_of(plan), style, thinking_key=plan.thinking_key, ours=True)
 
 
 def endpoint_at(url: str, served_name: str | None) -> Endpoint:
@@ -61,8 +61,13 @@ def replace_model(endpoint: Endpoint, model: str) -> Endpoint:
     return msgspec.structs.replace(endpoint, model=model)
 
 
-def converse(endpoint: Endpoint, style: Style, *, thinking_key: str | None) -> None:
-    """One question, or turns until end of input; the conversation so far goes with each."""
+def converse(
+    endpoint: Endpoint, style: Style, *, thinking_key: str | None, ours: bool = False
+) -> None:
+    """One question, or turns until end of input; the conversation so far goes with each.
+
+    `ours`: the server is there for this conversation, which ends with it.
+    """
     if style.ask is not None and not style.ask.strip():
         raise UsageError("--ask without a question", hint="leave --ask out to be asked")
     watched = style.ask is None and typed()
@@ -71,9 +76,9 @@ def converse(endpoint: Endpoint, style: Style, *, thinking_key: str | None) -> N
         asked = [*talk, {"role": "user", "content": question}]
         try:
             talk = answered(endpoint, asked, style, thinking_key, watched=watched)
-        except UsageError as error:
-            # the server stands, and somebody sits there who can ask for less
-            if not watched:
+        except DFlashError as error:
+            # somebody sits there who can ask for less, or again once the server is back
+            if not watched or (ours and not isinstance(error, UsageError)):
                 raise
             _output.error(error, as_json=False)
         except KeyboardInterrupt:

@@ -25,7 +25,7 @@ CONTEXT = 60
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Says yes; `go on` is answered until the client leaves, and `wait` not at all."""
+    """Says yes; `go on` is answered until the client leaves, `wait` not at all, `busy` cut off."""
 
     def log_message(self, *arguments) -> None:
         pass
@@ -46,6 +46,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append((said, longest))
         self.send_response(200)
         self.end_headers()
+        if said[-1] == "busy":
+            self.server.shutdown_request(self.request)
+            return
         if said[-1] == "wait":
             self.server.over.wait(20)
             return
@@ -135,6 +138,23 @@ class Terminal:
         except OSError:
             return False
         return True
+
+
+def test_an_answer_that_breaks_off_ends_no_conversation(bare, talk, server):
+    screen = Terminal(bare, *talk)
+    screen.sees("> ")
+    screen.types("hi\r")
+    screen.sees("yes")
+    screen.sees("> ")
+    screen.types("busy\r")
+    screen.sees("error: ")
+    screen.sees("> ")
+    screen.types("and now?\r")
+    screen.sees("yes")
+    screen.sees("> ")
+    screen.types("\x04")
+    assert screen.ends() == 0
+    assert server.asked[-1][0] == ["hi", "yes", "and now?"]
 
 
 def test_ctrl_c_ends_an_answer_and_what_came_was_said(bare, talk, server):
