@@ -36,9 +36,14 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
 
+class Listening(ThreadingHTTPServer):
+    request_queue_size = 128
+    """All that are asked at once find room: of a full queue some are reset."""
+
+
 @pytest.fixture
 def server():
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listening = Listening(("127.0.0.1", 0), Handler)
     listening.bodies = []
     threading.Thread(target=listening.serve_forever, daemon=True).start()
     yield listening
