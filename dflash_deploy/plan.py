@@ -213,7 +213,7 @@ def without(words: Command, said: frozenset[str]) -> Command:
 
 def target_weights(resolution: Resolution) -> WeightsRef:
     entry, weights = resolution.entry, resolution.weights
-    path, licence = resolution.request.target_path, entry.target.licence
+    path, licence = resolution.target_path, entry.target.licence
     return WeightsRef(entry.id, weights.revision, weights.name, path, licence)
 
 

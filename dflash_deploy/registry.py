@@ -29,6 +29,7 @@ from dflash_deploy.schema import (
     Model,
     Recipe,
     Target,
+    Weights,
 )
 
 T = TypeVar("T")
@@ -84,6 +85,13 @@ class Entry:
         """Those of its own file, likewise."""
         inherited = self.below.model.drafts if self.below else []
         return [draft for draft in self.model.drafts if draft not in inherited]
+
+    @property
+    def own_weights(self) -> list[Weights]:
+        """Its target's, unless the target is that of the entry it extends."""
+        target = self.model.target
+        inherited = self.below is not None and self.below.model.target is target
+        return [] if target is None or inherited else target.weights
 
     @property
     def chain(self) -> Iterator[Entry]:

@@ -120,5 +120,10 @@ class Resolution:
     doubts: tuple[Finding, ...] = ()
     """What the engine's rules know to make the draft be accepted less."""
 
+    @property
+    def target_path(self) -> str | None:
+        """The folder of the target's weights; None where the engine finds them by their id."""
+        return self.request.target_path or self.weights.path
+
     def fix(self, setting: str) -> Fix | None:
         return next((item for item in self.fixes if item.setting == setting), None)

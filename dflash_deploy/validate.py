@@ -179,13 +179,16 @@ def _check_weights(entry: Entry, _: Mapping[str, Engine]) -> _Found:
 
 def _check_paths(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     """Folders of this machine are named by nobody but their user."""
-    for draft in entry.own_drafts if entry.layer != "shipped" else ():
-        if draft.path is None:
+    named = [(f"weights `{weights.name}`", weights.path) for weights in entry.own_weights]
+    if entry.layer != "shipped":  # a draft that ships is in a folder of the registry
+        named += [(f"draft `{draft.id}`", draft.path) for draft in entry.own_drafts]
+    for where, path in named:
+        if path is None:
             continue
         if entry.layer != "user":
-            yield f"draft `{draft.id}`", "`path` is for drafts of your own registry: leave it out"
-        elif not _is_whole(draft.path):
-            yield f"draft `{draft.id}`", f"`path: {draft.path}` is not the whole path of a folder"
+            yield where, "`path` is for weights of your own registry: leave it out"
+        elif not _is_whole(path):
+            yield where, f"`path: {path}` is not the whole path of a folder"
 
 
 def _check_code(entry: Entry, _: Mapping[str, Engine]) -> _Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dflash_deploy.cli import _entry_file
-from dflash_deploy.cli._configs import CONFIG, Source, draft_source, target_source
+from dflash_deploy.cli._configs import CONFIG, Source, draft_source, in_cache, target_source
 from dflash_deploy.draft_config import ReadDraft, read_draft
 from dflash_deploy.entry_yaml import as_yaml
 from dflash_deploy.errors import RegistryError, UsageError
@@ -40,9 +41,12 @@ class Added:
 
 def added(
     name: str, *, target: str | None, target_config: Path | None, draft_id: str | None,
-    folder: Path | None,
+    folder: Path | None, here: bool = False,
 ) -> Added:  # fmt: skip
-    """The entry for a draft, checked and not yet written."""
+    """The entry for a draft, checked and not yet written.
+
+    `here`: engines are to read the draft, and the target of that config, from their folders.
+    """
     root = folder or user_folder()
     registry = _entry_file.below(folder)
     source = draft_source(name, draft_id)
@@ -56,19 +60,36 @@ def added(
             f"{source.id} is on this machine alone, and goes into your own registry",
             hint="leave --registry out; or --id OWNER/NAME, by which the hub has it",
         )
-    if source.folder:
-        read = dataclasses.replace(read, draft=replace(read.draft, path=source.folder))
+    place = os.path.realpath(name) if here else source.folder
+    if place:
+        read = dataclasses.replace(read, draft=replace(read.draft, path=place))
     target_id, entry = find_target(registry, read, target)
     check_known(entry, known_as)
     its, target_read = None, None
     if wants_config(entry, given=target_config is not None):
         its = target_source(target_id, target_config)
         target_read = read_target(its.config, target_id, revision=its.revision, stored=its.stored)
+        if at := target_config and target_place(target_config, its, folder, here=here):
+            target_read = placed(target_read, at)
     made = compose(registry, read, target_id, entry, target_read)
     file = root / made.file
     text = as_yaml(made.model, comments(made, source, read, its, target_read))
     replaced = entry if made.mode == "replaces" else None
     return Added(made, text, file, tuple(notes(made, read, target_read)), replaced)
+
+
+def target_place(
+    config: Path, its: Source, folder: Path | None, *, here: bool
+) -> str | None:  # fmt: skip
+    """The folder that a target is served from, where no hub has it."""
+    unpublished = its.folder is not None or (here and in_cache(config) is None)
+    return os.path.realpath(config) if unpublished and folder is None else None
+
+
+def placed(read: ReadTarget, folder: str) -> ReadTarget:
+    """A target whose weights are in a folder of this machine."""
+    weights = [replace(each, path=folder, revision=None) for each in read.target.weights]
+    return dataclasses.replace(read, target=replace(read.target, weights=weights))
 
 
 def write(result: Added, folder: Path | None) -> None:

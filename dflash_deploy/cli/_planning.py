@@ -12,7 +12,7 @@ from dflash_deploy.cli._options import EngineOption, KvOption, api_key_env
 from dflash_deploy.errors import RegistryError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.plan import Plan, make_plan
-from dflash_deploy.registry import Registry
+from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.request import Request
 
 
@@ -45,17 +45,24 @@ def planned(registry: Registry, wanted: Wanted, *, target_path: str | None = Non
     """The plan for the options as typed, on the cards named or found."""
     request = request_for(registry, wanted, target_path or converted_path(registry, wanted))
     plan = make_plan(registry, request, cards(registry, wanted, request))
-    check_folder(plan)
+    check_folders(registry.find(wanted.model), plan)
     return plan
 
 
-def check_folder(plan: Plan) -> None:
-    """Raises RegistryError for a draft of this machine whose folder is gone."""
-    folder = plan.draft.path
+def check_folders(entry: Entry, plan: Plan) -> None:
+    """Raises RegistryError for weights of this machine whose folder is gone."""
+    add = "dflash registry add FOLDER --id local/NAME, where it is now"
+    _check_folder(plan.draft.id, plan.draft.path, add)
+    for weights in entry.target.weights:
+        if weights.name == plan.target.name:
+            _check_folder(entry.id, weights.path, f"mend its `path` in {entry.files[-1]}")
+
+
+def _check_folder(name: str, folder: str | None, otherwise: str) -> None:
     if folder and not os.path.isfile(os.path.join(folder, "config.json")):  # noqa: PTH113, PTH118
         raise RegistryError(
-            f"{plan.draft.id} is served from {folder}, and there is no config.json",
-            hint="put it back, or: dflash registry add FOLDER --id local/NAME, where it is now",
+            f"{name} is served from {folder}, and there is no config.json",
+            hint=f"put it back, or: {otherwise}",
         )
 
 

@@ -37,7 +37,7 @@ def choose(wanted: Wanted, *, target: bool, draft: bool) -> list[Part]:
         parts.append(Part(
             role="target", source=source(entry.id, weights), form=weights.format,
             code=entry.target.remote_code == "required", licence=entry.target.licence,
-            terms=entry.target.terms,
+            terms=entry.target.terms, path=weights.path,
         ))  # fmt: skip
     if draft:
         its = intended_draft(entry, request)

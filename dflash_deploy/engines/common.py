@@ -46,11 +46,11 @@ def parsers(resolution: Resolution) -> Iterator[Setting]:
 
 def target(resolution: Resolution) -> str:
     """A folder for weights that are here already, else the hub id the engine fetches."""
-    return resolution.request.target_path or resolution.entry.id
+    return resolution.target_path or resolution.entry.id
 
 
 def target_revision(resolution: Resolution) -> Iterator[Setting]:
-    if resolution.weights.revision and not resolution.request.target_path:
+    if resolution.weights.revision and not resolution.target_path:
         yield setting("revision", resolution.weights.revision, "the revision the evidence is for")
 
 

