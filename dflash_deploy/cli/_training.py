@@ -14,6 +14,7 @@ import msgspec
 from dflash_deploy import hardware
 from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._configs import from_folder, from_hub, in_cache
+from dflash_deploy.cli._training_entry import others
 from dflash_deploy.cli._training_process import work
 from dflash_deploy.cli._training_start import going_on
 from dflash_deploy.cli._training_told import told, told_estimate
@@ -64,6 +65,8 @@ def train(wanted: Wanted) -> None:
             registry, wanted.start, found.target, plan, wanted.values, whole=not wanted.dry_run
         )
     check(folder, plan, found.target)
+    finished = (folder / recipe.MEASURED).exists()
+    check_names(registry, plan, found, folder, finished=finished)
     if wanted.dry_run and plan.path:
         plan = msgspec.structs.replace(plan, prompts=len(prompts.chosen(plan)))
     foreseen = _foreseen(registry, plan, found)
@@ -87,7 +90,7 @@ def train(wanted: Wanted) -> None:
     with _written(folder):
         recipe.begin(folder, plan)
     work(folder)
-    told(wanted, registry, plan, folder, found.folder)
+    told(wanted, plan, folder, found.folder, finished=finished)
 
 
 def find(registry: Registry, name: str) -> Found:
@@ -162,6 +165,16 @@ def check(folder: Path, plan: Recipe, target: Target) -> None:
         raise UsageError(
             f"--mask-token {mask}: the target has {known} tokens", hint=f"--mask-token {known - 1}"
         )
+
+
+def check_names(
+    registry: Registry, plan: Recipe, found: Found, folder: Path, *, finished: bool
+) -> None:
+    """What a new run is called is not called so already. One that was begun cannot be renamed."""
+    draft = folder / plan.draft.rpartition("/")[2]
+    other = others(registry, plan, draft, found.folder, finished=finished)
+    if other and recipe.read(folder) is None:
+        raise other
 
 
 def begun(folder: Path, plan: Recipe) -> None:

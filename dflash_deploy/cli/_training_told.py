@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dflash_deploy.cli import _adding, _entry_file, _output
+from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._output import Column
+from dflash_deploy.cli._training_entry import entered
 from dflash_deploy.cli._training_process import span
-from dflash_deploy.errors import DFlashError
-from dflash_deploy.registry import Registry
 from dflash_deploy.train import files
 from dflash_deploy.train.estimate import GIB, Estimate, Sum
-from dflash_deploy.train.recipe import Recipe
+from dflash_deploy.train.recipe import MEASURED, Recipe
 
 if TYPE_CHECKING:
     from dflash_deploy.cli._training import Wanted
@@ -60,16 +59,16 @@ def size(count: float) -> str:
 
 
 def told(
-    wanted: Wanted, registry: Registry, plan: Recipe, folder: Path, config: Path | None
+    wanted: Wanted, plan: Recipe, folder: Path, config: Path | None, *, finished: bool
 ) -> None:
-    """The draft, what it is worth, and the entry that serves it."""
+    """The draft, what it is worth, and its entry. `finished`: it was there before."""
     draft = folder / plan.draft.rpartition("/")[2]
-    measured = folder / "acceptance.json"
+    measured = folder / MEASURED
     try:
         acceptance = msgspec.json.decode(measured.read_bytes(), type=dict[str, Any])
     except ValueError as error:
         raise files.damaged(measured, str(error)) from error
-    file = entered(wanted, registry, plan, draft, config)
+    file = entered(wanted, plan, draft, config, finished=finished)
     if wanted.json:
         _output.json({
             "target": plan.target, "draft": plan.draft, "folder": str(draft),
@@ -105,31 +104,3 @@ def same_text(acceptance: Mapping[str, Any]) -> str:
             widest = max(each["regret"] or 0 for each in ones)
             said += f"; {len(ones)} {what}, the widest by {widest:.2g} nats"
     return said
-
-
-def entered(
-    wanted: Wanted, registry: Registry, plan: Recipe, draft: Path, config: Path | None
-) -> Path | None:
-    """The file of its entry. The draft is whole without one: a refusal is only told."""
-    if plan.draft.lower() in registry.names:
-        return Path(registry.find(plan.draft).files[0])
-    known = plan.target.lower() in registry.names  # from a run before, say
-    try:
-        result = _adding.added(
-            str(draft), target=plan.target, target_config=None if known else config,
-            draft_id=plan.draft,
-            folder=wanted.registry,
-        )  # fmt: skip
-        _adding.write(result, wanted.registry)
-    except DFlashError as error:
-        _output.warning(f"no registry entry: {error.message}")
-        _output.note(f"hint: {error.hint or f'dflash registry add {draft} --print'}")
-        return None
-    for line in result.notes:
-        _output.note(line)
-    if wanted.draft_id is None:
-        _output.note(
-            f"{plan.draft} is called after its folder: engines look for that on the hub, or below"
-            f" {draft.resolve().parents[1]} when started there; --id gives another name"
-        )
-    return result.file

@@ -19,10 +19,9 @@ from dflash_deploy.train.draft import loaded
 from dflash_deploy.train.frozen import Frozen
 from dflash_deploy.train.loop import Stopped
 from dflash_deploy.train.parting import parting
-from dflash_deploy.train.recipe import Recipe
+from dflash_deploy.train.recipe import MEASURED, Recipe
 from dflash_deploy.train.walk import Walk, walked
 
-FILE = "acceptance.json"
 CHECKED, CHECKED_TOKENS = 4, 96
 """Prompts that are decoded with and without the draft, and at most so many tokens of each."""
 
@@ -63,7 +62,7 @@ def measure(
 
     `kinds`: what kind of prompt an answer's id is of.
     """
-    file = folder / FILE
+    file = folder / MEASURED
     if file.exists():
         return msgspec.json.decode(file.read_bytes(), type=Acceptance)
     trained = loaded(draft, model.device)

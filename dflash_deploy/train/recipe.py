@@ -18,6 +18,8 @@ OWN_TOKENS = 96
 """Of a prompt that the target writes; one that has not ended by then is dropped."""
 ANSWERS = ("answers.jsonl", "held-out.jsonl")
 """The files of a run whose answers are all there: nobody is asked again."""
+MEASURED = "acceptance.json"
+"""The last file of a run: its draft is whole, and was measured."""
 MOVES = frozenset({"model", "url", "served_name", "path"})
 """May differ when a run is taken up again: they say where things are, not what they are."""
 

@@ -48,7 +48,7 @@ class Work:
     def run(self) -> None:
         plan = self._plan
         asked = prompts.write(self._folder, plan)
-        if (self._folder / acceptance.FILE).exists():
+        if (self._folder / recipe.MEASURED).exists():
             return
         chat = Chat(plan)
         # what cannot be trained is refused before thousands of answers are written for it

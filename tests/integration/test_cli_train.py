@@ -35,7 +35,6 @@ def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare,
     ended = bare.run(*argv, "--json")
     assert ended.code == 0, ended.err
     assert "going on with the run" in ended.err
-    assert "engines look for that on the hub, or below" in ended.err
     said = json.loads(ended.out)
     held_out = (tmp_path / "run" / "held-out.jsonl").read_text().splitlines()
     answered = [line for line in held_out if json.loads(line)["input_ids"]]
@@ -51,6 +50,9 @@ def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare,
     words = ended.err.partition("next: dflash ")[2].split()
     plan = bare.run(*words, "--gpu", "H100", "--json")
     assert plan.code == 0, plan.err
+    # from whatever folder it is typed in
+    assert str(target) in json.loads(plan.out)["argv"]
+    assert f'"model": "{tmp_path}/run/tiny-DFlash"' in plan.out.replace("\\", "")
     again = bare.run(*argv)
     assert again.code == 0
     assert said["entry"] in again.out

@@ -32,6 +32,19 @@ def test_a_target_s_folder_is_trained_for_again_once_it_has_an_entry(bare, home)
         assert ended.code == 0, ended.err
         assert "no registry entry" not in ended.err
         assert f"next: dflash plan {output}/tiny-DFlash" in ended.err
+    again = bare.run("train", "org/tiny", *TINY, "--output", "first", cwd=home)
+    assert "models/org/tiny.yaml" in again.out  # and not the file of the second
+    other = small.saved_target(home / "copy" / "org" / "tiny")
+    for words, said in [
+        (("org/tiny", "--output", "else/first"), f"another draft at {home}/first/tiny-DFlash"),
+        (("org/tiny", "--output", "else/x", "--id", "Org/Tiny"), "Org/Tiny is a target in"),
+        ((str(other), "--output", "else/y"), f"org/tiny is the target at {home}/org/tiny in"),
+    ]:
+        for options in ((), ("--dry-run",)):
+            refused = bare.run("train", *words, *TINY, *options, cwd=home)
+            assert (refused.code, said in refused.err) == (2, True), refused.err
+            assert "hint: another --output" in refused.err or "another name" in refused.err
+    assert not (home / "else").exists()
 
 
 def test_a_seed_that_no_generator_takes_is_a_slip(bare, home):

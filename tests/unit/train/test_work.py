@@ -64,7 +64,7 @@ def test_from_prompts_to_a_draft_that_serves(target, whole):
     plan = recipe.read(whole)
     said = files.read_lines(whole / answers.FILE, Answer)
     assert [answer.id for answer in said] == list(range(8))
-    found = msgspec.json.decode((whole / acceptance.FILE).read_bytes(), type=Acceptance)
+    found = msgspec.json.decode((whole / recipe.MEASURED).read_bytes(), type=Acceptance)
     assert (found.prompts, found.checked, found.equal) == (2, 2, 2)
     assert found.acceptance_length >= 1
     model = load_model(target, dtype="float32")
@@ -111,7 +111,7 @@ def test_interrupted_while_answers_are_decoded_both_ways(tmp_path, target, whole
     with pytest.raises(Stopped):
         # once behind each of the two walks, then before the first of the two that are decoded
         work(tmp_path / "cut", stop=lambda: asked.append(0) or len(asked) == 3)
-    assert not (tmp_path / "cut" / acceptance.FILE).exists()
+    assert not (tmp_path / "cut" / recipe.MEASURED).exists()
 
 
 def test_a_line_that_was_cut_off_is_answered_again(tmp_path, target, whole):
