@@ -92,8 +92,10 @@ def _run(argv: list[str]) -> int:
     try:
         code = app(argv, prog_name="dflash", standalone_mode=True)
     except SystemExit as stop:
+        if _by_ctrl_c(stop):
+            return _report(Interrupted("interrupted"), argv)
         return _code(stop)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # outside a command
         return _report(Interrupted("interrupted"), argv)
     except DFlashError as error:
         return _report(error, argv)
@@ -104,6 +106,12 @@ def _run(argv: list[str]) -> int:
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
+
+
+def _by_ctrl_c(stop: SystemExit) -> bool:
+    """Whether typer made a silent exit of it."""
+    cause = stop.__context__ and stop.__context__.__cause__
+    return isinstance(cause, KeyboardInterrupt)
 
 
 def _code(stop: SystemExit) -> int:
