@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,15 @@ from dflash_deploy.cli._training_start import going_on
 from dflash_deploy.cli._training_told import told, told_estimate
 from dflash_deploy.errors import DFlashError, DoesNotFit, Unsupported, UsageError
 from dflash_deploy.model_config import HUB_ID
-from dflash_deploy.plan import without_password
+from dflash_deploy.plan import Endpoint, without_password
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.schema import Target
 from dflash_deploy.target_config import read_target
 from dflash_deploy.train import estimate, prompts, recipe
 from dflash_deploy.train.recipe import Recipe
+
+MOST_NAMES = 8
+"""Of a server that serves many."""
 
 
 @dataclass(frozen=True)
@@ -218,16 +222,30 @@ def with_weights(
 
 
 def at_server(plan: Recipe) -> dict[str, str]:
-    """The server's address and the name that it serves. Raises LaunchError."""
-    from dflash_deploy.cli._conversation import endpoint_at
+    """The server's address and the target's name there. Raises LaunchError, UsageError."""
+    from dflash_deploy.cli._options import api_key_env
+    from dflash_deploy.measure.connection import base_of, served_models
 
-    endpoint = endpoint_at(plan.url or "", plan.served_name)
-    if endpoint.model.lower() != plan.target.lower() and not plan.served_name:
+    server = Endpoint(base_of(plan.url or ""), plan.served_name or "", "vllm", None, api_key_env())
+    names = served_models(server)
+    own = [name for name in names if name.lower() == plan.target.lower()]
+    first = (own or names)[0]
+    if plan.served_name and plan.served_name not in names:
+        raise UsageError(
+            f"{server.address} serves {listed(names)}, and not {plan.served_name}",
+            hint=f"--served-name {shlex.quote(first)}",
+        )
+    if not (own or plan.served_name):
         _output.warning(
-            f"{endpoint.address} serves {endpoint.model}: a draft learns from its answers,"
+            f"{server.address} serves {listed(names)}: a draft learns from the answers of {first},"
             f" and is used with {plan.target}"
         )
-    return {"url": endpoint.base_url, "served_name": endpoint.model}
+    return {"url": server.base_url, "served_name": plan.served_name or first}
+
+
+def listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def check_disk(folder: Path, foreseen: estimate.Estimate | None) -> None:

@@ -48,3 +48,32 @@ def test_what_the_folder_holds_already_needs_no_room(tmp_path, monkeypatch):
         _training.check_disk(tmp_path, foreseen)
     (tmp_path / "answers.jsonl").write_bytes(b"x" * 100)
     _training.check_disk(tmp_path, foreseen)
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "name"),
+    [
+        (["tiny", "Org/Tiny"], None, "Org/Tiny"),
+        (["other"], None, "other"),
+        (["other", "org/tiny"], "other", "other"),
+        (["other", "org/tiny"], "tiny", None),
+    ],
+)
+def test_a_server_is_asked_for_its_names_before_anything_else(monkeypatch, there, asked, name):
+    monkeypatch.setattr("dflash_deploy.measure.connection.served_models", lambda _: there)
+    plan = small.recipe(url="http://127.0.0.1:9/v1", served_name=asked)
+    if name is not None:
+        found = _training.at_server(plan)
+        assert found == {"url": "http://127.0.0.1:9", "served_name": name}
+        return
+    with pytest.raises(UsageError, match="serves other, org/tiny, and not tiny") as caught:
+        _training.at_server(plan)
+    assert caught.value.hint == "--served-name org/tiny"
+
+
+def test_of_a_server_s_names_some_are_said(capsys, monkeypatch):
+    names = [f"model-{number}" for number in range(300)]
+    monkeypatch.setattr("dflash_deploy.measure.connection.served_models", lambda _: names)
+    _training.at_server(small.recipe(url="http://127.0.0.1:9"))
+    said = capsys.readouterr().err
+    assert "model-7 and 292 more: a draft learns from the answers of model-0" in said
