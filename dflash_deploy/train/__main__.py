@@ -65,7 +65,7 @@ def _work(folder: Path, line: Line) -> None:
     from transformers.utils import logging
 
     from dflash_deploy.train import files
-    from dflash_deploy.train.loop import Stopped
+    from dflash_deploy.train.events import Stopped
     from dflash_deploy.train.work import Work
 
     logging.disable_progress_bar()

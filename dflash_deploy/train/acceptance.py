@@ -16,8 +16,8 @@ from dflash_deploy.speculative.types import Sampling
 from dflash_deploy.train import files
 from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.draft import loaded
+from dflash_deploy.train.events import Stopped
 from dflash_deploy.train.frozen import Frozen
-from dflash_deploy.train.loop import Stopped
 from dflash_deploy.train.parting import parting
 from dflash_deploy.train.recipe import MEASURED, Recipe
 from dflash_deploy.train.walk import Walk, walked

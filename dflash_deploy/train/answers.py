@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
-from dflash_deploy.errors import DFlashError, LaunchError
+from dflash_deploy.errors import LaunchError
 from dflash_deploy.measure.client import request_body, stream_chat
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.speculative.decoder import SpeculativeDecoder
@@ -18,14 +19,16 @@ from dflash_deploy.train import files
 from dflash_deploy.train.batched import Continued
 from dflash_deploy.train.blocks import Answer
 from dflash_deploy.train.chat import Chat
+from dflash_deploy.train.events import Stopped
 from dflash_deploy.train.gpus import Devices
-from dflash_deploy.train.loop import Stopped
 from dflash_deploy.train.prompts import Asked
 from dflash_deploy.train.recipe import ANSWERS, Recipe
 
 FILE, HELD_OUT = ANSWERS
 IN_FLIGHT = 16
 """Requests that a server gets at once."""
+GLANCE = 0.2
+"""Seconds between two looks at whether to go on waiting for a server."""
 Ask = Callable[[Asked], Answer]
 Answered = Callable[[Sequence[Asked]], Iterator[Answer]]
 
@@ -47,6 +50,7 @@ def regenerate(
     begun = whole.with_suffix(".begun.jsonl")
     done = files.read_lines(begun, Answer)
     files.rewrite(begun, done)
+    told(len(done), len(asked))  # the first answer may take minutes, or never come
     with begun.open("ab") as log:
         for number, answer in enumerate(answered(asked[len(done) :]), len(done) + 1):
             files.append(log, answer)
@@ -145,24 +149,41 @@ def in_turn(ask: Ask) -> Answered:
     return lambda prompts: map(ask, prompts)
 
 
-def side_by_side(ask: Ask) -> Answered:
-    """Several requests at once, the answers in the order of the prompts."""
+def side_by_side(ask: Ask, stop: Callable[[], bool]) -> Answered:
+    """Several requests at once, the answers in the order of the prompts. Raises Stopped."""
 
     def answered(prompts: Sequence[Asked]) -> Iterator[Answer]:
-        with ThreadPoolExecutor(IN_FLIGHT) as pool:
-            waiting: deque[Future[Answer]] = deque()
-            try:
-                for prompt in prompts:
-                    waiting.append(pool.submit(ask, prompt))
-                    if len(waiting) >= IN_FLIGHT:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            except (DFlashError, GeneratorExit):
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        waiting: deque[Future[Answer]] = deque()
+        for prompt in prompts:
+            waiting.append(_begun(ask, prompt))
+            if len(waiting) >= IN_FLIGHT:
+                yield _awaited(waiting.popleft(), stop)
+        while waiting:
+            yield _awaited(waiting.popleft(), stop)
 
     return answered
+
+
+def _begun(ask: Ask, prompt: Asked) -> Future[Answer]:
+    """The answer, in a thread that nobody waits for at the end: a server may never answer."""
+    future: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(ask(prompt))
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the answer gets it
+            future.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    return future
+
+
+def _awaited(future: Future[Answer], stop: Callable[[], bool]) -> Answer:
+    while not future.done():
+        if stop():
+            raise Stopped
+        wait([future], GLANCE)
+    return future.result()
 
 
 def usable(answers: Iterable[Answer]) -> list[Answer]:

@@ -52,10 +52,17 @@ def _texts(
     for begin in range(0, len(starts), devices.window):
         window = starts[begin : begin + devices.window]
         rows = [Continued(start, OWN_TOKENS, 1.0) for start in window]
-        said = devices.continued(rows, ends, recipe.seed * 1_000_003 + begin)
+        said = devices.continued(
+            rows, ends, recipe.seed * 1_000_003 + begin, _behind(begin, len(starts), told)
+        )
         found |= dict.fromkeys(_whole(said, ends, chat))
         told(begin + len(rows), len(starts))
     return list(found)
+
+
+def _behind(begin: int, total: int, told: Callable[[int, int], None]) -> Callable[[int], None]:
+    """What tells of a window: the last word, the whole of it, is the caller's."""
+    return lambda done: told(min(begin + done, total - 1), total)
 
 
 def _whole(said: Sequence[list[int]], ends: frozenset[int], chat: Chat) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from threading import Lock
@@ -67,10 +67,12 @@ def room_for(model: Any, places: int, free: int) -> int:
 
 @torch.inference_mode()
 def continued(
-    model: Any, rows: Sequence[Continued], ends: frozenset[int], seed: int
-) -> list[list[int]]:
+    model: Any, rows: Sequence[Continued], ends: frozenset[int], seed: int,
+    told: Callable[[float], None] = lambda _: None,
+) -> list[list[int]]:  # fmt: skip
     """The tokens that follow each prompt, its end included where it came.
 
+    `told`: the part of the longest row that is there, at every step; what it raises ends this.
     The prompts are filled up at their left, so that all rows stand at the same place.
     """
     from transformers import AttentionInterface
@@ -79,14 +81,15 @@ def continued(
     before = model.config._attn_implementation  # noqa: SLF001 - there is no other way to read it
     model.set_attn_implementation(GROUPED)
     try:
-        return _continued(model, rows, ends, seed)
+        return _continued(model, rows, ends, seed, told)
     finally:
         model.set_attn_implementation(before)
 
 
 def _continued(
-    model: Any, rows: Sequence[Continued], ends: frozenset[int], seed: int
-) -> list[list[int]]:
+    model: Any, rows: Sequence[Continued], ends: frozenset[int], seed: int,
+    told: Callable[[float], None],
+) -> list[list[int]]:  # fmt: skip
     device = model.device
     batch = _Batch(model, rows)
     choose = _Choice(rows, device, seed)
@@ -96,6 +99,7 @@ def _continued(
     token = choose(batch.prefill(rows))
     said = [token]
     for step in count(1):
+        told(step / batch.longest)
         ended |= torch.isin(token, stops) | (rooms <= step)
         if (step % LOOK == 0 or step == batch.longest) and bool(ended.all()):
             break

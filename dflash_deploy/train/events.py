@@ -13,6 +13,10 @@ from dflash_deploy.errors import DFlashError, Interrupted
 Stage = Literal["load", "prompts", "answers", "train", "acceptance"]
 
 
+class Stopped(Exception):
+    """A stage ended before its end because it was asked to."""
+
+
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """`stage` with how far it is, the error that ended it all, or else what is to be known."""
 

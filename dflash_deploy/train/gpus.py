@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 import torch
 
 from dflash_deploy.train.batched import Continued, continued, room_for
+from dflash_deploy.train.events import Stopped
 
 ROWS = 4096
 """Of a batch at most."""
@@ -42,25 +44,34 @@ class Devices:
         return WINDOW * len(self._models)
 
     def continued(
-        self, rows: Sequence[Continued], ends: frozenset[int], seed: int
-    ) -> list[list[int]]:
-        """The tokens behind each row, in the order of the rows."""
+        self, rows: Sequence[Continued], ends: frozenset[int], seed: int,
+        told: Callable[[int], None] = lambda _: None,
+    ) -> list[list[int]]:  # fmt: skip
+        """The tokens behind each row, in the order of the rows. `told`: about how many are done."""
         parts = list(_batches(rows, self._models[0], self._free()))
         found: list[list[int]] = [[] for _ in rows]
+        shares = _Shares([len(part) for part in parts], told)
 
         def one(number: int) -> None:
             model = self._idle.get()
             try:
                 part = parts[number]
                 with current(model.device):
-                    said = continued(model, [rows[i] for i in part], ends, seed + number)
+                    said = continued(
+                        model, [rows[i] for i in part], ends, seed + number,
+                        lambda share: shares.done(number, share),
+                    )  # fmt: skip
                 for index, tokens in zip(part, said, strict=True):
                     found[index] = tokens
             finally:
                 self._idle.put(model)
 
         with ThreadPoolExecutor(len(self._models)) as pool:
-            list(pool.map(one, range(len(parts))))
+            try:
+                list(pool.map(one, range(len(parts))))
+            except BaseException:
+                shares.given_up = True  # the pool waits for its threads
+                raise
         return found
 
     def _free(self) -> int:
@@ -68,6 +79,24 @@ class Devices:
             return CPU_MEMORY
         torch.cuda.empty_cache()
         return min(torch.cuda.mem_get_info(model.device)[0] for model in self._models)
+
+
+class _Shares:
+    """How far the batches are, each in a thread of its own."""
+
+    def __init__(self, rows: Sequence[int], told: Callable[[int], None]) -> None:
+        self._rows, self._told, self._lock = rows, told, Lock()
+        self._shares = [0.0] * len(rows)
+        self.given_up = False
+
+    def done(self, number: int, share: float) -> None:
+        """Raises Stopped if nobody waits for the batch any more."""
+        if self.given_up:
+            raise Stopped
+        with self._lock:
+            self._shares[number] = share
+            pairs = zip(self._rows, self._shares, strict=True)
+            self._told(int(sum(rows * each for rows, each in pairs)))
 
 
 def _batches(rows: Sequence[Continued], model: Any, free: int) -> Iterator[list[int]]:

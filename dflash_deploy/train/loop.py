@@ -19,6 +19,7 @@ from dflash_deploy.train import files, start
 from dflash_deploy.train.blocks import ROUND, Answer, Batch, Feed
 from dflash_deploy.train.copies import Copies
 from dflash_deploy.train.draft import Draft, fresh
+from dflash_deploy.train.events import Stopped
 from dflash_deploy.train.frozen import Frozen, sizes
 from dflash_deploy.train.recipe import Recipe
 from dflash_deploy.train.walk import walked
@@ -57,10 +58,6 @@ class State:
     scales: Tensor
     optimisers: list[torch.optim.Optimizer]
     step: int = 0
-
-
-class Stopped(Exception):
-    """The loop ended before its last step because it was asked to."""
 
 
 def train(

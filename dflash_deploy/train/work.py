@@ -114,7 +114,7 @@ class Work:
     def _answered(self, plan: Recipe, chat: Chat) -> answers.Answered:
         if plan.url is not None:
             endpoint = Endpoint(plan.url, plan.served_name or "", "vllm", None, self._key)
-            return answers.side_by_side(answers.from_server(plan, chat, endpoint))
+            return answers.side_by_side(answers.from_server(plan, chat, endpoint), self._stop)
         if self._loaded().device.type == "cuda":
             return answers.on_gpus(plan, chat, self._devices(), self._ends(chat))
         return answers.in_turn(answers.from_here(plan, chat, self._loaded()))

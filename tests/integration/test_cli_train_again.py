@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -119,3 +121,46 @@ def test_a_dry_run_knows_a_mask_token_a_server_and_a_run_that_do_not_fit(bare, h
     ]:
         ended = bare.run("train", "org/tiny", "--dry-run", *options, cwd=home)
         assert (ended.code != 0, said in ended.err) == (True, True), ended.err
+
+
+class Hanging(BaseHTTPRequestHandler):
+    """Says its names, or not even these, and never answers a question."""
+
+    def log_message(self, *arguments) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        if self.server.silent:
+            self._hang()
+        body = b'{"data": [{"id": "org/tiny"}]}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self._hang()
+
+    def _hang(self) -> None:
+        self.server.asked.set()
+        self.server.over.wait()
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_ctrl_c_while_a_server_hangs_is_one_line_at_once(bare, home, tmp_path, silent):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
+    server.silent, server.asked, server.over = silent, threading.Event(), threading.Event()
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    output = ("--output", str(tmp_path / "run"))
+    process = bare.start("train", "org/tiny", *TINY, *output, "--url", address, cwd=home)
+    assert server.asked.wait(30)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=15)
+    server.over.set()
+    server.shutdown()
+    server.server_close()
+    assert process.returncode == 130
+    assert len([line for line in err.splitlines() if "interrupted" in line]) == 1
+    assert "Traceback" not in err

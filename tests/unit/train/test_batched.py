@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from dflash_deploy.train import gpus
 from dflash_deploy.train.batched import Continued, continued
+from dflash_deploy.train.events import Stopped
 from dflash_deploy.train.gpus import Devices
 from tests.unit.speculative import tiny
 
@@ -55,3 +57,33 @@ def test_batches_come_back_in_the_order_of_the_rows(monkeypatch):
     rows = [Continued(prompt, 4) for prompt in prompts(3, 20, 5, 4, 9)]
     said = Devices(model).continued(rows, frozenset(), seed=1)
     assert said == [tiny.generated(model, row.prompt, row.room) for row in rows]
+
+
+def test_how_far_the_rows_are_is_told_at_every_token(monkeypatch):
+    monkeypatch.setattr(gpus, "ROWS", 2)
+    rows = [Continued(prompt, 4) for prompt in prompts(3, 5, 4, 9)]
+    told = []
+    Devices(tiny.target_model()).continued(rows, frozenset(), 1, told.append)
+    assert told == [0, 1, 1, 2, 2, 3, 3, 4]  # of two batches, one after the other
+
+
+def test_a_batch_that_nobody_waits_for_ends_at_the_next_token():
+    told = []
+    shares = gpus._Shares([2, 2], told.append)
+    shares.done(1, 0.5)
+    shares.given_up = True
+    with pytest.raises(Stopped):
+        shares.done(1, 1.0)
+    assert told == [1]
+
+
+def test_what_is_raised_on_the_way_ends_it():
+    told = []
+
+    def ended(done):
+        told.append(done)
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        Devices(tiny.target_model()).continued([Continued([3], 400)], frozenset(), 1, ended)
+    assert told == [0]

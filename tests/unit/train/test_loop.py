@@ -8,7 +8,8 @@ import torch
 from dflash_deploy.speculative import SpeculativeDecoder, load_draft
 from dflash_deploy.speculative.types import Sampling
 from dflash_deploy.train import files, loop
-from dflash_deploy.train.loop import CURVE, Point, Stopped, train
+from dflash_deploy.train.events import Stopped
+from dflash_deploy.train.loop import CURVE, Point, train
 from dflash_deploy.train.save import save
 from tests.unit.speculative import tiny
 from tests.unit.train import small

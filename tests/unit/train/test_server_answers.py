@@ -12,6 +12,7 @@ from dflash_deploy.errors import LaunchError
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.train import answers
 from dflash_deploy.train.chat import Chat
+from dflash_deploy.train.events import Stopped
 from dflash_deploy.train.prompts import Asked
 from tests.unit.train import small
 
@@ -36,14 +37,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
 
-class Listening(ThreadingHTTPServer):
-    request_queue_size = 128
-    """All that are asked at once find room: of a full queue some are reset."""
+class Server(ThreadingHTTPServer):
+    request_queue_size = 64  # of its own five, a burst of sixteen now and then has one reset
 
 
 @pytest.fixture
 def server():
-    listening = Listening(("127.0.0.1", 0), Handler)
+    listening = Server(("127.0.0.1", 0), Handler)
     listening.bodies = []
     threading.Thread(target=listening.serve_forever, daemon=True).start()
     yield listening
@@ -60,7 +60,7 @@ def plan(tmp_path):
 @pytest.fixture
 def ask(server, plan):
     endpoint = Endpoint(f"http://127.0.0.1:{server.server_port}", "tiny", "vllm")
-    return answers.side_by_side(answers.from_server(plan, Chat(plan), endpoint))
+    return answers.side_by_side(answers.from_server(plan, Chat(plan), endpoint), lambda: False)
 
 
 def questions(*texts):
@@ -93,10 +93,25 @@ def test_what_came_before_a_failure_is_kept(ask, tmp_path):
             lambda done, _: seen.append(done),
             lambda: False,
         )
-    assert seen[-1] == 22
+    assert (seen[0], seen[-1]) == (0, 22)  # before the first, which may never come
     assert len((tmp_path / "answers.begun.jsonl").read_bytes().splitlines()) == 22
     assert not (tmp_path / answers.FILE).exists()
     assert (caught.value.hint or "").endswith("; then the same command, which goes on")
+
+
+def test_a_server_that_never_answers_keeps_nobody():
+    never, looks = threading.Event(), []
+
+    def stop() -> bool:
+        looks.append(threading.active_count())
+        return len(looks) == 2
+
+    answered = answers.side_by_side(lambda _: never.wait(), stop)
+    with pytest.raises(Stopped):
+        next(answered(questions("hello")))
+    waiting = [each for each in threading.enumerate() if each is not threading.main_thread()]
+    assert all(each.daemon for each in waiting)  # the process ends without them
+    never.set()
 
 
 def test_a_prompt_without_room_for_an_answer_is_left_out(ask):

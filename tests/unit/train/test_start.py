@@ -10,8 +10,9 @@ import torch
 from dflash_deploy.errors import Unsupported
 from dflash_deploy.speculative.config import parse_config
 from dflash_deploy.speculative.load import load_model
-from dflash_deploy.train import loop, recipe, start
+from dflash_deploy.train import recipe, start
 from dflash_deploy.train.draft import fresh, loaded
+from dflash_deploy.train.events import Stopped
 from dflash_deploy.train.save import save
 from dflash_deploy.train.work import Work
 from tests.unit.train import small
@@ -44,7 +45,7 @@ def test_from_a_checkpoint_the_draft_is_not_needed(tmp_path):
     save(tmp_path / "draft", first.config, state.tensors, state.scales)
     seen = []
     run = Run(tmp_path / "run", steps=4, start=str(tmp_path / "draft"))
-    with pytest.raises(loop.Stopped):
+    with pytest.raises(Stopped):
         run.train(stop=lambda: len(seen) == 2, told=seen.append)
     (tmp_path / "draft" / "model.safetensors").unlink()
     assert run.train().step == 4
