@@ -19,6 +19,8 @@ ROWS = 4096
 """Of a batch at most."""
 WINDOW = 2 * ROWS
 """Rows that are sorted by length together, for each device."""
+CPU_ROWS = 32
+"""Of a batch on a CPU: more are hardly faster there, and each of its steps is waited for."""
 CPU_MEMORY = 2 << 30
 """Bytes a batch may take where there is no GPU."""
 
@@ -102,8 +104,9 @@ class _Shares:
 def _batches(rows: Sequence[Continued], model: Any, free: int) -> Iterator[list[int]]:
     """Indices of rows, the longest first: what does not fit fails at once."""
     left = sorted(range(len(rows)), key=lambda index: rows[index].places, reverse=True)
+    most = ROWS if model.device.type == "cuda" else min(ROWS, CPU_ROWS)
     while left:
-        size = min(ROWS, room_for(model, rows[left[0]].places, free))
+        size = min(most, room_for(model, rows[left[0]].places, free))
         yield left[:size]
         left = left[size:]
 

@@ -87,3 +87,9 @@ def test_what_is_raised_on_the_way_ends_it():
     with pytest.raises(Stopped):
         Devices(tiny.target_model()).continued([Continued([3], 400)], frozenset(), 1, ended)
     assert told == [0]
+
+
+def test_on_a_cpu_a_batch_is_small_enough_to_be_interrupted():
+    rows = [Continued([3], 4)] * (gpus.CPU_ROWS + 1)
+    parts = list(gpus._batches(rows, tiny.target_model(), gpus.CPU_MEMORY))
+    assert [len(part) for part in parts] == [gpus.CPU_ROWS, 1]
