@@ -85,7 +85,7 @@ def train(wanted: Wanted) -> None:
         told_estimate(found.id, plan, foreseen, json=wanted.json)
         return
     begun(folder, plan)
-    check_disk(folder, foreseen)
+    check_disk(folder, plan, foreseen)
     if plan.url is not None and not answered(folder):
         plan = msgspec.structs.replace(plan, **at_server(plan))
     if recipe.read(folder) is not None:
@@ -158,7 +158,7 @@ def check(folder: Path, plan: Recipe, target: Target) -> None:
             f"{left} is there and no run is: its prompts would be taken for this one's",
             hint="another --output",
         )
-    draft = folder / plan.draft.rpartition("/")[2]
+    draft = recipe.draft_folder(folder, plan)
     if plan.start is not None and Path(plan.start) == draft.resolve():
         raise UsageError(
             f"--start {plan.start} is where this run's own draft comes to stand",
@@ -175,8 +175,9 @@ def check_names(
     registry: Registry, plan: Recipe, found: Found, folder: Path, *, finished: bool
 ) -> None:
     """What a new run is called is not called so already. One that was begun cannot be renamed."""
-    draft = folder / plan.draft.rpartition("/")[2]
-    other = others(registry, plan, draft, found.folder, finished=finished)
+    other = others(
+        registry, plan, recipe.draft_folder(folder, plan), found.folder, finished=finished
+    )
     if other and recipe.read(folder) is None:
         raise other
 
@@ -248,17 +249,21 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def check_disk(folder: Path, foreseen: estimate.Estimate | None) -> None:
+def check_disk(folder: Path, plan: Recipe, foreseen: estimate.Estimate | None) -> None:
+    """Raises DoesNotFit for what is left of the run: a draft that is there needs no more room."""
     from dflash_deploy.hub import disk
 
-    if foreseen is None:
+    if foreseen is None or recipe.draft_folder(folder, plan).exists():
         return
     there = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     needed, free = int(foreseen.disk_bytes) - there, disk.free(folder.absolute())
     if needed > free:
+        begun = recipe.read(folder) is not None
         raise DoesNotFit(
             f"the run takes about {disk.size(needed)}, and {disk.size(free)} are free at {folder}",
-            hint="--output FOLDER on a larger disk",
+            hint="make room; the same command goes on"
+            if begun
+            else "--output FOLDER on a larger disk",
         )
 
 

@@ -80,8 +80,9 @@ def entered(
     """The file of its entry. The draft is whole without one: a refusal is only told."""
     registry = _entry_file.below(wanted.registry)  # others may have written to it meanwhile
     known = registry.names.get(plan.target.lower())
+    by_hand = _by_hand(plan, draft, None if known else config)
     if other := others(registry, plan, draft, config, finished=finished):
-        _refused(other, _by_hand(plan, draft, None if known else config))
+        _refused(other, by_hand)
         return None
     if plan.draft.lower() in registry.names:
         return Path(_file(registry.find(plan.draft), plan.draft))
@@ -92,7 +93,7 @@ def entered(
         )  # fmt: skip
         _adding.write(result, wanted.registry)
     except DFlashError as error:
-        _refused(error, error.hint or f"dflash registry add {draft} --print")
+        _refused(error, _mend(error, f"{by_hand} --print"))
         return None
     for line in result.notes:
         _output.note(line)
@@ -106,6 +107,13 @@ def entered(
 def _refused(error: DFlashError, hint: str) -> None:
     _output.warning(f"no registry entry: {error.message}")
     _output.note(f"hint: {hint}")
+
+
+def _mend(error: DFlashError, by_hand: str) -> str:
+    """What to do, in words of this command, which has no --print."""
+    if isinstance(error.__cause__, OSError):
+        return "mend that; the same command writes it"
+    return error.hint if error.hint and error.hint != _entry_file.BY_HAND else by_hand
 
 
 def _by_hand(plan: Recipe, draft: Path, config: Path | None) -> str:

@@ -14,7 +14,7 @@ from dflash_deploy.cli._training_entry import entered
 from dflash_deploy.cli._training_process import span
 from dflash_deploy.train import files
 from dflash_deploy.train.estimate import GIB, Estimate, Sum
-from dflash_deploy.train.recipe import MEASURED, Recipe
+from dflash_deploy.train.recipe import MEASURED, Recipe, draft_folder
 
 if TYPE_CHECKING:
     from dflash_deploy.cli._training import Wanted
@@ -62,7 +62,7 @@ def told(
     wanted: Wanted, plan: Recipe, folder: Path, config: Path | None, *, finished: bool
 ) -> None:
     """The draft, what it is worth, and its entry. `finished`: it was there before."""
-    draft = folder / plan.draft.rpartition("/")[2]
+    draft = draft_folder(folder, plan)
     measured = folder / MEASURED
     try:
         acceptance = msgspec.json.decode(measured.read_bytes(), type=dict[str, Any])

@@ -85,6 +85,11 @@ def taps(layers: int) -> list[int]:
     return [round(1 + index * (last - 1) / (count - 1)) for index in range(count)]
 
 
+def draft_folder(folder: Path, recipe: Recipe) -> Path:
+    """Where in a run's folder its draft comes to stand."""
+    return folder / recipe.draft.rpartition("/")[2]
+
+
 def read(folder: Path) -> Recipe | None:
     """The recipe of a run that was begun here. Raises UsageError for a file that is none."""
     file = folder / FILE

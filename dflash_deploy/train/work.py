@@ -39,7 +39,7 @@ class Work:
         if plan is None:
             raise UsageError(f"{folder} holds no run", hint="dflash train TARGET")
         self._folder, self._plan, self._say, self._stop = folder, plan, say, stop
-        self._draft = folder / plan.draft.rpartition("/")[2]
+        self._draft = recipe.draft_folder(folder, plan)
         self._key = api_key_env
         self._model: Any = None
         self._copies: Devices | None = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dflash_deploy.cli import _training
-from dflash_deploy.errors import UsageError
+from dflash_deploy.errors import DoesNotFit, UsageError
+from dflash_deploy.hub import disk
 from dflash_deploy.registry import load
-from dflash_deploy.train import recipe
+from dflash_deploy.train import estimate, recipe
 from tests.unit.train import small
 
 TARGET = load(user=False).find("smollm2-135m").target
@@ -37,17 +38,30 @@ def test_an_old_run_with_other_options_is_told_by_a_dry_run_too(tmp_path):
 
 
 def test_what_the_folder_holds_already_needs_no_room(tmp_path, monkeypatch):
-    from dflash_deploy.errors import DoesNotFit
-    from dflash_deploy.hub import disk
-    from dflash_deploy.train import estimate
-
     size = estimate.size_of(TARGET)
-    foreseen = estimate.estimate(small.recipe(), size, estimate.CPU)
+    plan = small.recipe()
+    foreseen = estimate.estimate(plan, size, estimate.CPU)
     monkeypatch.setattr(disk, "free", lambda _: int(foreseen.disk_bytes) - 100)
-    with pytest.raises(DoesNotFit, match="are free at"):
-        _training.check_disk(tmp_path, foreseen)
+    with pytest.raises(DoesNotFit, match="are free at") as caught:
+        _training.check_disk(tmp_path, plan, foreseen)
+    assert caught.value.hint == "--output FOLDER on a larger disk"
     (tmp_path / "answers.jsonl").write_bytes(b"x" * 100)
-    _training.check_disk(tmp_path, foreseen)
+    _training.check_disk(tmp_path, plan, foreseen)
+
+
+def test_a_run_that_was_begun_goes_on_where_room_is_made_and_one_with_its_draft_needs_none(
+    tmp_path, monkeypatch
+):
+    size = estimate.size_of(TARGET)
+    plan = small.recipe()
+    foreseen = estimate.estimate(plan, size, estimate.CPU)
+    monkeypatch.setattr(disk, "free", lambda _: 0)
+    recipe.begin(tmp_path, plan)
+    with pytest.raises(DoesNotFit) as caught:
+        _training.check_disk(tmp_path, plan, foreseen)
+    assert caught.value.hint == "make room; the same command goes on"
+    (tmp_path / "tiny-DFlash").mkdir()
+    _training.check_disk(tmp_path, plan, foreseen)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from dflash_deploy.cli import _training, _training_entry
 from dflash_deploy.cli._training_entry import entered, others
+from dflash_deploy.errors import RegistryError
 from dflash_deploy.registry import Entry, Registry, load
 from tests.unit.train import small
 
@@ -75,3 +76,25 @@ def test_of_several_drafts_each_has_its_own_file(monkeypatch):
         place = Path(f"/runs/{number}")
         file = entered(wanted(), plan(f"run/{number}"), place, None, finished=True)
         assert file == Path(f"{number}.yaml")
+
+
+@pytest.mark.parametrize(
+    ("why", "hint"),
+    [
+        (OSError(28, "No space left on device"), "hint: mend that; the same command writes it"),
+        (None, f"--target {DEMO.id} --id local/NAME --print"),
+    ],
+)
+def test_an_entry_that_cannot_be_written_says_what_this_command_can_do(
+    monkeypatch, capsys, why, hint
+):
+    def added(*_, **__):
+        error = RegistryError("it cannot be written", hint=_training_entry._entry_file.BY_HAND)
+        raise error from why
+
+    monkeypatch.setattr(_training_entry._entry_file, "below", lambda _: SHIPPED)
+    monkeypatch.setattr(_training_entry._adding, "added", added)
+    assert entered(wanted(), plan(), Path("/runs/0"), None, finished=False) is None
+    said = capsys.readouterr().err
+    assert "no registry entry: it cannot be written" in said
+    assert hint in said
