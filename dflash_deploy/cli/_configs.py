@@ -100,7 +100,7 @@ def from_folder(folder: Path, given: str | None) -> Source:
             f"{folder} has no readable {CONFIG}: {error.strerror}", hint="a hub id, or its folder"
         ) from error
     config = parse(data, f"{folder / CONFIG}")
-    known_as, unpublished = named or f"{LOCAL}/{_slug(path.name)}", named is None
+    known_as, unpublished = named or f"{LOCAL}/{slug(path.name, 'draft')}", named is None
     unpublished |= known_as.startswith(f"{LOCAL}/")
     return Source(
         known_as,
@@ -112,9 +112,9 @@ def from_folder(folder: Path, given: str | None) -> Source:
     )
 
 
-def _slug(name: str) -> str:
-    """A folder's name as the second half of a hub id."""
-    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).lstrip("-._") or "draft"
+def slug(name: str, otherwise: str) -> str:
+    """A folder's name as half of a hub id."""
+    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).lstrip("-._") or otherwise
 
 
 def stored_size(folder: Path) -> Stored | None:

@@ -14,7 +14,7 @@ import msgspec
 
 from dflash_deploy import hardware
 from dflash_deploy.cli import _entry_file, _output
-from dflash_deploy.cli._configs import from_folder, from_hub, in_cache
+from dflash_deploy.cli._configs import LOCAL, from_folder, from_hub, in_cache, slug
 from dflash_deploy.cli._training_entry import others
 from dflash_deploy.cli._training_process import work
 from dflash_deploy.cli._training_start import going_on
@@ -103,7 +103,7 @@ def find(registry: Registry, name: str) -> Found:
     # first: a run in `org/model` makes an entry of that id, and the same command comes again
     if (path / "config.json").is_file():
         folder = path.resolve()
-        source = from_folder(path, in_cache(path) or "/".join(folder.parts[-2:]))
+        source = from_folder(path, in_cache(path) or called(folder))
     elif name.lower() in registry.names:
         entry = registry.find(name)
         return Found(entry.id, entry.target, entry=entry)
@@ -120,13 +120,18 @@ def find(registry: Registry, name: str) -> Found:
     return Found(source.id, read.target, source.revision, folder=folder)
 
 
+def called(folder: Path) -> str:
+    """The hub id of a target that is a folder: the last two parts of its path."""
+    return f"{slug(folder.parent.name, LOCAL)}/{slug(folder.name, 'target')}"
+
+
 def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
     """The recipe as the options say, before anything is fetched."""
     if found.target.remote_code == "required" and not wanted.trust_remote_code:
         raise Unsupported(
             f"{found.id} needs its repository's own code", hint="--trust-remote-code runs it"
         )
-    where = Path(os.path.realpath(folder)).name
+    where = slug(Path(os.path.realpath(folder)).name, LOCAL)
     draft = wanted.draft_id or f"{where}/{found.id.rpartition('/')[2]}-DFlash"
     if not HUB_ID.fullmatch(draft):
         raise UsageError(f"`{draft}` is no hub id", hint="--id OWNER/NAME")

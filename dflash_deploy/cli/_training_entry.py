@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dflash_deploy.cli import _adding, _entry_file, _output
-from dflash_deploy.cli._configs import in_cache
+from dflash_deploy.cli._configs import CONFIG, from_folder, in_cache
+from dflash_deploy.draft_config import read_draft
 from dflash_deploy.errors import DFlashError, UsageError
+from dflash_deploy.pairing import draft_classes
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.train.recipe import Recipe
 
 if TYPE_CHECKING:
     from dflash_deploy.cli._training import Wanted
+
+TOLD = ("kind", "block_size", "target_layer_ids", "mask_token_id", "parameters")
+"""Of a draft's entry: what another training in the same folder changes, and plans hang on."""
 
 
 def others(
@@ -43,6 +48,8 @@ def _other_draft(
     if its.path == os.path.realpath(draft) or (its.path is None and finished):
         return None
     at = f" at {its.path}" if its.path else ""
+    if its.path and not Path(its.path, CONFIG).is_file():
+        at += ", which is gone"
     return UsageError(f"{its.id} is another draft{at}, of {_file(entry, its.id)}", hint=hint)
 
 
@@ -85,7 +92,7 @@ def entered(
         _refused(other, by_hand)
         return None
     if plan.draft.lower() in registry.names:
-        return Path(_file(registry.find(plan.draft), plan.draft))
+        return _own(registry, plan, draft, f"{by_hand} --print")
     try:
         result = _adding.added(
             str(draft), target=plan.target, target_config=None if known else config,
@@ -99,9 +106,28 @@ def entered(
         _output.note(line)
     if (place := _here(config)) and known and not registry.find(known).target.weights[0].path:
         _output.note(f"its plans take {plan.target} as the hub has it, and not {place}")
-    if said := _where(wanted, plan, draft, result.file):
-        _output.note(said)
+    if where := _where(wanted, plan, draft, result.file):
+        _output.note(where)
     return result.file
+
+
+def _own(registry: Registry, plan: Recipe, draft: Path, by_hand: str) -> Path:
+    """Its file, written before; perhaps for a draft that stood in the same place."""
+    entry = registry.find(plan.draft)
+    file = _file(entry, plan.draft)
+    source = from_folder(draft, plan.draft)
+    classes = draft_classes(registry.engines)
+    here = read_draft(source.config, plan.draft, classes, stored=source.stored).draft
+    its = next(each for each in entry.model.drafts if each.id.lower() == plan.draft.lower())
+    changed = [
+        f"{name} {getattr(its, name)}, not {getattr(here, name)}"
+        for name in TOLD
+        if getattr(its, name) != getattr(here, name)
+    ]
+    if changed:
+        _output.warning(f"{file} says otherwise of it: {'; '.join(changed)}")
+        _output.note(f"hint: {by_hand}; then mend {file}")
+    return Path(file)
 
 
 def _refused(error: DFlashError, hint: str) -> None:

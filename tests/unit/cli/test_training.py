@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dflash_deploy.cli import _training
 from dflash_deploy.errors import DoesNotFit, UsageError
 from dflash_deploy.hub import disk
+from dflash_deploy.model_config import HUB_ID
 from dflash_deploy.registry import load
 from dflash_deploy.train import estimate, recipe
 from tests.unit.train import small
@@ -62,6 +65,19 @@ def test_a_run_that_was_begun_goes_on_where_room_is_made_and_one_with_its_draft_
     assert caught.value.hint == "make room; the same command goes on"
     (tmp_path / "tiny-DFlash").mkdir()
     _training.check_disk(tmp_path, plan, foreseen)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("/models/org/tiny", "org/tiny"),
+        ("/my models/my tiny (2)", "my-models/my-tiny-2-"),
+        ("/tiny", "local/tiny"),
+    ],
+)
+def test_a_target_is_called_after_its_folder(folder, name):
+    assert _training.called(Path(folder)) == name
+    assert HUB_ID.fullmatch(name)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,18 @@ from dflash_deploy.cli import _training, _training_entry
 from dflash_deploy.cli._training_entry import entered, others
 from dflash_deploy.errors import RegistryError
 from dflash_deploy.registry import Entry, Registry, load
+from dflash_deploy.resources import registry_root
 from tests.unit.train import small
 
 SHIPPED = load(user=False)
 DEMO = SHIPPED.find("smollm2-135m")
 DRAFT = DEMO.model.drafts[0]
+
+
+@pytest.fixture(autouse=True)
+def _no_registry_was_named(monkeypatch):
+    """The commands of notes repeat it, and another test of this process may have named one."""
+    monkeypatch.setattr(_training_entry._output, "_registry", None)
 
 
 def holding(*paths: str | None) -> Registry:
@@ -69,13 +77,34 @@ def test_a_name_that_was_taken_while_it_trained_is_told_and_nothing_is_written(
     assert f"hint: dflash registry add {draft} --target {DEMO.id} --id local/NAME" in said
 
 
-def test_of_several_drafts_each_has_its_own_file(monkeypatch):
-    registry = holding("/runs/0", "/runs/1", "/runs/2")
+def drafted(folder: Path, **values) -> Path:
+    """The demo draft's config, changed; its weights stay where they are."""
+    folder.mkdir()
+    shipped = registry_root() / str(DRAFT.path)
+    config = json.loads((shipped / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+    (folder / "model.safetensors").symlink_to(shipped / "model.safetensors")
+    return folder
+
+
+def test_of_several_drafts_each_has_its_own_file(monkeypatch, capsys, tmp_path):
+    places = [drafted(tmp_path / str(number)) for number in range(3)]
+    registry = holding(*map(str, places))
     monkeypatch.setattr(_training_entry._entry_file, "below", lambda _: registry)
-    for number in range(3):
-        place = Path(f"/runs/{number}")
+    for number, place in enumerate(places):
         file = entered(wanted(), plan(f"run/{number}"), place, None, finished=True)
         assert file == Path(f"{number}.yaml")
+    assert capsys.readouterr().err == ""
+
+
+def test_an_entry_of_a_draft_that_stood_there_before_is_told(monkeypatch, capsys, tmp_path):
+    place = drafted(tmp_path / "0", block_size=4)
+    registry = holding(str(place))
+    monkeypatch.setattr(_training_entry._entry_file, "below", lambda _: registry)
+    assert entered(wanted(), plan(), place, None, finished=False) == Path("0.yaml")
+    said = capsys.readouterr().err
+    assert "0.yaml says otherwise of it: block_size 8, not 4" in said
+    assert "--print; then mend 0.yaml" in said
 
 
 @pytest.mark.parametrize(
