@@ -86,9 +86,11 @@ def _unpinned(
     entry: Entry, draft: Draft, weights: Weights, request: Request, engine: Engine, at: Version
 ) -> Iterator[tuple[str, str | None]]:
     """Repositories whose commit is not known, and the flag that says it."""
-    repositories = [(draft.id, draft.revision, "draft_revision")]
-    if request.target_path is None:
-        repositories.insert(0, (entry.id, weights.revision, "revision"))
+    repositories = []
+    if request.target_path is None and weights.path is None:
+        repositories.append((entry.id, weights.revision, "revision"))
+    if draft.path is None:
+        repositories.append((draft.id, draft.revision, "draft_revision"))
     for name, commit, setting in repositories:
         if not COMMIT.fullmatch(commit or ""):
             yield name, flag_for(engine, setting, at)

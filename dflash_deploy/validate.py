@@ -196,9 +196,12 @@ def _check_code(entry: Entry, _: Mapping[str, Engine]) -> _Found:
     target = entry.model.target
     if entry.layer == "shipped" or target is None or target.remote_code != "required":
         return
-    pinned = {f"draft `{draft.id}`": draft.revision for draft in entry.own_drafts}
+    # a folder of one's own has no commits
+    drafts = [draft for draft in entry.own_drafts if draft.path is None]
+    pinned = {f"draft `{draft.id}`": draft.revision for draft in drafts}
     if entry.below is None:
-        pinned |= {f"weights `{one.name}`": one.revision for one in target.weights}
+        weights = [one for one in target.weights if one.path is None]
+        pinned |= {f"weights `{one.name}`": one.revision for one in weights}
     for where, revision in pinned.items():
         if not COMMIT.fullmatch(revision or ""):
             message = "needs a `revision`, a whole commit: its repository's code may run"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from dflash_deploy.errors import Unsupported, UsageError
@@ -11,6 +12,7 @@ from dflash_deploy.hardware import Hardware, parse
 from dflash_deploy.plan import make_plan
 from dflash_deploy.registry import load
 from dflash_deploy.request import Request
+from dflash_deploy.validate import problems
 
 REGISTRY = load(user=False)
 
@@ -90,6 +92,27 @@ def test_remote_code_runs_at_a_commit_alone(engine) -> None:
     plan = kimi("--revision", "a" * 40, draft, "b" * 40)
     assert (plan.target.revision, plan.draft.revision) == ("a" * 40, "b" * 40)
     assert "b" * 40 in " ".join(plan.argv)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_code_in_a_folder_of_one_s_own_has_no_commit(engine) -> None:
+    entry = REGISTRY.find("kimi-k2.7-code")
+    draft = entry.draft("nvidia/Kimi-K2.7-Code-DFlash")
+    [weights, *_] = entry.target.weights
+    own = msgspec.structs.replace(
+        entry.model,
+        drafts=[msgspec.structs.replace(draft, path="/drafts/kimi", revision=None)],
+        target=msgspec.structs.replace(
+            entry.target, weights=[msgspec.structs.replace(weights, path="/kimi", revision=None)]
+        ),
+    )
+    mine = replace(entry, model=own, layer="user", below=None)
+    assert "whole commit" not in " ".join(str(one) for one in problems([mine], REGISTRY.engines))
+    registry = replace(REGISTRY, entries=REGISTRY.entries | {entry.id: mine})
+    request = Request(model="kimi-k2.7-code", engine=engine, trust_remote_code=True)
+    plan = make_plan(registry, request, Hardware())
+    assert (plan.target.path, plan.draft.path) == ("/kimi", "/drafts/kimi")
+    assert "/kimi" in plan.argv
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
