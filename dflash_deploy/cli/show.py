@@ -117,6 +117,9 @@ def _target(entry: Entry) -> None:
     _output.paragraph(entry.id + names, style="bold")
     _line("size", f"{size}, context {target.context or 'unknown'}")
     _line("weights", "; ".join(weights))
+    for each in target.weights:
+        if each.path:
+            _line("folder", each.path)
     _line("licence", _licence(target))
     _line("needs", _need(target))
     if target.thinking:
@@ -164,6 +167,10 @@ def _drafts(entry: Entry, meant: Draft | None) -> None:
         _output.paragraph(draft.id, style="bold")
         if draft is meant or not draft.unservable:
             _line("kind", ", ".join(_kind(draft)))
+            if draft.path:
+                from dflash_deploy.resources import registry_root
+
+                _line("folder", str(registry_root() / draft.path))
             _line("licence", _licence(draft))
         if draft.note:
             _line("note", draft.note)

@@ -160,6 +160,9 @@ def test_a_target_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
         assert plan["target"]["path"] == target
         assert target in plan["argv"]
         assert "local/tuned" not in plan["argv"][:4]
+    shown = bare.run("show", "tuned").out
+    assert f"folder    {target}" in shown
+    assert f"folder    {draft}" in shown
     pulled = bare.run("pull", "tuned")
     assert (pulled.code, f"target  {target}" in pulled.out) == (0, True), pulled.err
     Path(target).rename(tmp_path / "another")
