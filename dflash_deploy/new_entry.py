@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from msgspec.structs import replace
@@ -118,6 +119,12 @@ def kept(draft: Draft, old: Draft | None) -> Draft:
     )  # fmt: skip
 
 
+SMALL_GIB = 16
+"""Of weights: the registry's largest with a recipe for the embedded engine is of 8B, in bf16."""
+WHOLE = frozenset(("bf16", "fp16", "fp32"))
+"""Weights as they were trained; to others belong kernels of their own."""
+
+
 def verdicts(
     engines: Mapping[str, Engine], target: Target, draft: Draft, *, own_head: bool = False
 ) -> tuple[dict[EngineName, FirstRelease], dict[EngineName, str]]:
@@ -138,9 +145,13 @@ def verdicts(
 def embedded(
     engines: Mapping[str, Engine], entry: Entry | None, target: Target, read: ReadDraft
 ) -> list[EngineName]:
-    """The embedded engine, for a target that is small enough to be served by it already."""
+    """The embedded engine, for a target that it serves already, or a new one as small as those."""
     name: EngineName = "transformers"
-    there = entry is not None and any(r.when.engine == name for r in entry.model.recipes)
+    if entry:
+        there = any(recipe.when.engine == name for recipe in entry.model.recipes)
+    else:
+        weights = target.weights[0]
+        there = (weights.gib or inf) < SMALL_GIB and weights.name in WHOLE
     barred = unreadable(name, read.draft, own_head=read.own_head)
     first = first_release(engines[name], target, read.draft)
     return [name] if there and first and not barred else []

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dflash_deploy import hardware
 from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._output import Column
 from dflash_deploy.cli._training_entry import entered
 from dflash_deploy.cli._training_process import span
+from dflash_deploy.registry import Registry
 from dflash_deploy.train import files
 from dflash_deploy.train.estimate import GIB, Estimate, Sum
 from dflash_deploy.train.recipe import MEASURED, Recipe, draft_folder
@@ -88,7 +91,16 @@ def told(
         if file:
             _output.text(f"entry       {file}")
     if file:
-        _output.note(_entry_file.next_step(plan.draft, FIRST))
+        _output.note(next_step(_entry_file.below(wanted.registry), plan.draft))
+
+
+def next_step(registry: Registry, draft: str) -> str:
+    """Without a card the embedded engine shows it at once, where the target is small enough."""
+    recipes = registry.find(draft).model.recipes
+    small = any(each.when.engine == "transformers" and each.draft == draft for each in recipes)
+    if small and not hardware.probe(registry.gpus).cards:
+        return f"next: {shlex.join(('dflash', 'chat', draft, '--engine', 'transformers'))}"
+    return _entry_file.next_step(draft, FIRST)
 
 
 def same_text(acceptance: Mapping[str, Any]) -> str:

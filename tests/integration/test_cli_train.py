@@ -22,7 +22,7 @@ def target(tmp_path_factory):
     return small.saved_target(tmp_path_factory.mktemp("org") / "tiny")
 
 
-def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare, target, tmp_path):
+def test_killed_and_taken_up_again_it_ends_in_an_entry_that_serves(bare, target, tmp_path, port):
     argv = ("train", str(target), *SIZES, "--steps", "12", "--output", str(tmp_path / "run"))
     bare.env["OMP_NUM_THREADS"] = "1"  # a second thread only waits for the first
     process = bare.start(*argv)
@@ -48,7 +48,9 @@ def test_killed_and_taken_up_again_it_ends_in_an_entry_that_can_be_planned(bare,
     assert json.loads(curve[-1])["loss"] < json.loads(curve[0])["loss"]
     assert said["draft"] == "run/tiny-DFlash"
     words = ended.err.partition("next: dflash ")[2].split()
-    plan = bare.run(*words, "--gpu", "H100", "--json")
+    told = bare.run(*words, "--ask", "hi", "--max-tokens", "4", "--port", str(port))
+    assert (told.code, "[4 tokens" in told.err) == (0, True), told.err
+    plan = bare.run("plan", words[1], "--engine", "vllm", "--gpu", "H100", "--json")
     assert plan.code == 0, plan.err
     # from whatever folder it is typed in
     assert str(target) in json.loads(plan.out)["argv"]

@@ -33,7 +33,7 @@ def test_a_target_s_folder_is_trained_for_again_once_it_has_an_entry(bare, home)
         ended = bare.run("train", "org/tiny", *TINY, "--output", output, cwd=home)
         assert ended.code == 0, ended.err
         assert "no registry entry" not in ended.err
-        assert f"next: dflash plan {output}/tiny-DFlash" in ended.err
+        assert f"next: dflash chat {output}/tiny-DFlash --engine transformers" in ended.err
     again = bare.run("train", "org/tiny", *TINY, "--output", "first", cwd=home)
     assert "models/org/tiny.yaml" in again.out  # and not the file of the second
     other = small.saved_target(home / "copy" / "org" / "tiny")

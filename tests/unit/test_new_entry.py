@@ -113,8 +113,15 @@ def test_an_unknown_target_gets_an_entry_of_its_own():
     assert (made.mode, made.file) == ("new", "models/Org/Tuned-8B.yaml")
     assert made.model.aliases == ["tuned-8b"]
     assert made.model.target.hidden_size == 4096
-    assert [recipe.name for recipe in made.model.recipes] == ["vllm", "sglang"]
+    assert [recipe.name for recipe in made.model.recipes] == ["vllm", "sglang", "transformers"]
     assert made.model.evidence == []
+
+
+@pytest.mark.parametrize("change", [{"gib": 60.0}, {"gib": None}, {"name": "fp8"}])
+def test_the_embedded_engine_is_left_out_for_what_is_large_or_quantized(change):
+    weights = [msgspec.structs.replace(QWEN.target.weights[0], **change)]
+    made = compose(REGISTRY, a_draft(), "Org/Tuned", None, a_target(weights=weights))
+    assert [recipe.name for recipe in made.model.recipes] == ["vllm", "sglang"]
 
 
 def test_an_alias_that_names_something_else_is_not_taken():
