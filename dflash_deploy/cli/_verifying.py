@@ -30,6 +30,7 @@ from dflash_deploy.measure.report import Arm, Report
 from dflash_deploy.measure.sample import Counted
 from dflash_deploy.measure.team import check_single
 from dflash_deploy.measure.told import Said
+from dflash_deploy.measure.verdict import COLLAPSED
 from dflash_deploy.measure.verified import Failure, Reason, Verification
 from dflash_deploy.measure.verify import Inquiry, ask_all
 from dflash_deploy.measure.while_asked import OnRecord, accepted_in
@@ -249,7 +250,7 @@ def _next(found: Verification, asked: Asked, reason: Reason) -> str:
     match reason:
         case "plain_drafts":
             return "--baseline-url with a server that was started without the draft"
-        case "nothing_drafted" if found.acceptance and found.acceptance.drafts:
+        case "nothing_drafted" if found.acceptance and (found.acceptance.length or 0) > COLLAPSED:
             return "--concurrency 1: with fewer requests in flight a schedule drafts"
         case "unseen" if asked.url:
             return f"curl {without_password(base_of(asked.url))}/metrics"

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 import typer
 
-from dflash_deploy.cli._verifying import INTERRUPTED, _Run
+from dflash_deploy.cli._verifying import INTERRUPTED, _Run, failed
 from dflash_deploy.errors import DFlashError, Interrupted
 from dflash_deploy.measure.kept import Kept
 from dflash_deploy.measure.questions import Question
 from dflash_deploy.measure.told import Said
+from dflash_deploy.measure.verified import Accepted, Failing
 
 
 class Ended(_Run):
@@ -62,3 +63,16 @@ def test_a_second_ctrl_c_ends_what_the_first_one_tells_in_one_line(kept):
     with pytest.raises(Interrupted, match="interrupted before every pair"):
         Hurried(kept, None).stopped(Interrupted(INTERRUPTED))
     assert kept.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("length", "hint"), [(2.5, "--concurrency 1"), (1.0, "dflash plan m"), (None, "dflash plan m")]
+)
+def test_fewer_requests_are_no_hint_for_a_draft_that_is_never_right(length, hint):
+    accepted = Accepted(length=length, drafts=3.0, plain_drafts=None, source="counters")
+    found = SimpleNamespace(
+        passed=False, failing=[Failing("nothing_drafted", "99% came without a draft")],
+        acceptance=accepted, engine="vllm",
+    )  # fmt: skip
+    asked = SimpleNamespace(wanted=SimpleNamespace(model="m"), url=None)
+    assert (failed(found, asked).hint or "").startswith(hint)
