@@ -214,16 +214,10 @@ def error(problem: DFlashError, *, as_json: bool) -> None:
     hint = with_registry(problem.hint, _registry) if problem.hint else None
     detail = with_registry(problem.detail, _registry) if problem.detail else None
     if as_json:
-        json(
-            {
-                "error": {
-                    "code": problem.code,
-                    "message": problem.message,
-                    "hint": hint,
-                    "detail": detail,
-                }
-            }
-        )
+        said = {"code": problem.code, "message": problem.message, "hint": hint, "detail": detail}
+        # where stdout has no room for it, stderr tells it all the same
+        with contextlib.suppress(DFlashError):
+            json({"error": said})
     note(_paint("error: ", "31") + _tame(problem.message))
     if detail:
         note("\n" + _tame(detail.rstrip()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,13 @@ def test_an_error_as_json_is_one_document_on_stdout(capsys):
     assert json.loads(capsys.readouterr().out) == {
         "error": {"code": "unsupported", "message": "no room", "hint": "less", "detail": None}
     }
+
+
+def test_an_error_that_stdout_has_no_room_for_is_told_on_stderr(monkeypatch, capsys):
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        _output.error(Unsupported("no room", hint="less"), as_json=True)
+    assert capsys.readouterr().err == "error: no room\n\nhint: less\n"
 
 
 @pytest.mark.parametrize("letters", ["ascii", "latin-1", "utf-8"])
