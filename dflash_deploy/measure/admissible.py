@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 from dflash_deploy.errors import RegistryError, UsageError
 from dflash_deploy.measure.connection import LOCAL
 from dflash_deploy.measure.gains import (
+    FEW,
     RESTS,
     acceptance,
     plain_that_drafts,
@@ -26,9 +27,6 @@ from dflash_deploy.schema import SYNTHETIC
 
 ELSEWHERE = "a server that ran already, its command unknown"
 DUMMY = "dummy weights"
-FEW = 500
-"""Tokens of a cell. Cycles bring one token or a whole block: a hundred of them know their mean to a
-few tenths, a dozen do not know it; and a speed over a second or two is that of its moment."""
 
 
 class OfAMoment(UsageError):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dflash_deploy.measure.gains import acceptance
+from dflash_deploy.measure.gains import FEW, acceptance
 from dflash_deploy.measure.record import expected_length
-from dflash_deploy.measure.report import Arm, Report, Workload
+from dflash_deploy.measure.report import Arm, Cell, Report, Workload
 from dflash_deploy.schema import Evidence
 
 FAR = 0.75
 """Of the length on record. Prompts of one task scatter by a tenth, seeds and engines by less."""
+WHOLE = 0.9
+"""Of a block's draft tokens: an engine that sent fewer cut its drafts short."""
 UNLIKE = 1.5
 """Between the best and the worst workload: then what is asked is a cause by itself."""
 
@@ -28,6 +30,7 @@ def far_below(report: Report, published: Sequence[Evidence]) -> Iterator[str]:
                 continue
             expected, evidence, row = known
             causes = [
+                *_how(cells, arm),
                 *_seen(report, arm, workload, evidence, row.task),
                 *_general(report, workload),
             ]
@@ -37,6 +40,21 @@ def far_below(report: Report, published: Sequence[Evidence]) -> Iterator[str]:
                 f" {expected:.2f} on record ({row.task}: {evidence.source}). Look at, in this"
                 f" order: {listed}"
             )
+
+
+def _how(cells: Sequence[Cell], arm: Arm) -> Iterator[str]:
+    """What the counters of these cells show."""
+    tokens = sum(run.output_tokens for cell in cells for run in cell.runs)
+    if tokens < FEW:
+        yield f"how little was measured: {tokens} tokens, and with fewer than {FEW} it is chance"
+    seen = [run.speculation for cell in cells for run in cell.runs if run.speculation]
+    cycles, drafted = (sum(each.drafts for each in seen), sum(each.draft_tokens for each in seen))
+    whole = (arm.block_size or 1) - 1
+    if cycles > 0 and 0 < drafted / cycles < WHOLE * whole:
+        yield (
+            f"the engine drafted {drafted / cycles:.1f} of a block's {whole} tokens a cycle, and"
+            " the record is of whole blocks"
+        )
 
 
 def _seen(
@@ -79,9 +97,9 @@ def _by_workload(report: Report, arm: Arm) -> dict[str, float]:
 
 def _general(report: Report, workload: Workload) -> Iterator[str]:
     """What no report can show."""
-    if workload.thinking is None:
-        yield "thinking mode: it was left to the server, and drafts are trained for one"
     yield "another revision of the target or the draft: both were retrained under their names"
     yield "a quantized or fine-tuned target or draft"
+    if workload.thinking is None:
+        yield "thinking, if its template has it: the entry names no mode, and the server chose"
     version = report.version or "of unknown version"
     yield f"a fault of {report.engine} {version}: dflash show lists the known ones"

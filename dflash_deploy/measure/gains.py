@@ -21,6 +21,9 @@ SWINGING = 0.25
 """Of the mean, to either side: repeats that differ by more know no speed."""
 WHOLE = 100
 """Tokens a second from which a decimal says nothing."""
+FEW = 500
+"""Tokens of a cell. Cycles bring one token or a whole block: a hundred of them know their mean to a
+few tenths, a dozen do not know it; and a speed over a second or two is that of its moment."""
 RESTS = 0.95
 """Of the tokens: where so many came without a draft, what the few cycles accepted is chance. The
 embedded engine tries a draft that always loses a little more often than that."""

@@ -80,8 +80,10 @@ def _run(load: int, speed: float, length: float | None, arm: str, failed: int) -
     tokens, requests = 40000, 84
     seconds = tokens / speed
     each = load / speed
+    drafted = int(arm.rpartition("-")[2]) - arm.startswith("dflash") if length else 0
     cycle = {
-        "drafts": tokens / length, "draft_tokens": tokens, "accepted": tokens / length * (length - 1),
+        "drafts": tokens / length, "draft_tokens": tokens / length * drafted,
+        "accepted": tokens / length * (length - 1),
         "per_position": [0.9**place for place in range(1, int(arm.rpartition("-")[2]))],
         "source": "the server's counters, before and after",
     } if length else None  # fmt: skip

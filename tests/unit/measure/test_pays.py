@@ -164,6 +164,57 @@ def test_acceptance_far_below_the_record_and_why() -> None:
     assert not any("far below" in line for line in verdict(report(), [published()]))
 
 
+def test_so_few_tokens_are_a_cause_by_themselves() -> None:
+    low = report(lengths={"dflash-16": 3.0})
+    cells = [_smaller(cell, 40) for cell in low.cells]
+    few = msgspec.structs.replace(low, cells=tuple(cells))
+    (line,) = [line for line in verdict(few, [published()]) if "far below" in line]
+    assert causes(line)[0].startswith("how little was measured: 320 tokens")
+
+
+def test_blocks_that_the_engine_cut_short_are_a_cause_that_the_counters_show() -> None:
+    low = report(lengths={"dflash-16": 3.0})
+    cells = [_drafting(cell, 4.0) for cell in low.cells]
+    short = msgspec.structs.replace(low, cells=tuple(cells))
+    (line,) = [line for line in verdict(short, [published()]) if "far below" in line]
+    assert causes(line)[0].startswith("the engine drafted 4.0 of a block's 15 tokens a cycle")
+
+
+def test_a_model_without_a_thinking_mode_was_not_asked_in_the_wrong_one() -> None:
+    low = report(lengths={"dflash-16": 3.0})
+    silent = tuple(msgspec.structs.replace(each, thinking=None) for each in low.workloads)
+    mute = msgspec.structs.replace(low, workloads=silent)
+    (line,) = [line for line in verdict(mute, [published(thinking=None)]) if "far below" in line]
+    assert "thinking" not in causes(line)[0]
+    assert any(cause.startswith("thinking, if its template has it") for cause in causes(line))
+
+
+def _smaller(cell: Cell, tokens: int) -> Cell:
+    """As of a run of so many tokens, of the same lengths and speed."""
+
+    def small(run: Run) -> Run:
+        share = tokens / run.output_tokens
+        counted = run.speculation and msgspec.structs.replace(
+            run.speculation, drafts=run.speculation.drafts * share,
+            draft_tokens=run.speculation.draft_tokens * share,
+            accepted=run.speculation.accepted * share,
+        )  # fmt: skip
+        return msgspec.structs.replace(
+            run, output_tokens=tokens, requests=1, seconds=run.seconds * share, speculation=counted
+        )
+
+    return msgspec.structs.replace(cell, runs=tuple(small(run) for run in cell.runs))
+
+
+def _drafting(cell: Cell, tokens: float) -> Cell:
+    """As of an engine that drafted so many a cycle."""
+    return msgspec.structs.replace(cell, runs=tuple(
+        msgspec.structs.replace(run, speculation=run.speculation and msgspec.structs.replace(
+            run.speculation, draft_tokens=tokens * run.speculation.drafts))
+        for run in cell.runs
+    ))  # fmt: skip
+
+
 def test_another_block_is_no_measure() -> None:
     low = report(lengths={"dflash-16": 3.0})
     assert not any("far below" in line for line in verdict(low, [published(block_size=8)]))
