@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dflash_deploy.measure.gains import failed_share, middle
+from dflash_deploy.measure.gains import failed_share, middle, three_digits
 from dflash_deploy.measure.report import Arm, Cell, Method, Report
 
 
@@ -45,5 +45,5 @@ def _median(cell: Cell) -> float:
 def _times(cell: Cell) -> str:
     """The middle repeat's, and how far the others are from it."""
     every = [run.latency.p50 for run in cell.runs if run.latency]
-    apart = f" ({min(every):.3g} to {max(every):.3g})" if len(every) > 1 else ""
-    return f"{_median(cell):.3g} s{apart}"
+    apart = f" ({three_digits(min(every))} to {three_digits(max(every))})" if len(every) > 1 else ""
+    return f"{three_digits(_median(cell))} s{apart}"

@@ -93,6 +93,11 @@ def in_figures(speed: float) -> str:
     return f"{speed:.0f}" if speed >= WHOLE else f"{speed:.1f}"
 
 
+def three_digits(value: float) -> str:
+    """Of a time, as tables show it; never as a power of ten."""
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
+
+
 def failed_share(cell: Cell) -> float:
     failed = sum(run.failed for run in cell.runs)
     asked = failed + sum(run.requests for run in cell.runs)

@@ -10,7 +10,7 @@ from math import ceil, floor, log2, log10
 
 import msgspec
 
-from dflash_deploy.measure.gains import by_position, gains, loads, middle
+from dflash_deploy.measure.gains import by_position, gains, loads, middle, three_digits
 from dflash_deploy.measure.record import curve
 from dflash_deploy.measure.report import Load, Percentiles, Report, Run
 from dflash_deploy.measure.tables import drafting, label, named
@@ -112,11 +112,13 @@ def _speedup(report: Report, workload: str, published: Sequence[Evidence]) -> Fi
         ), published=True)
         for each in known
     ]  # fmt: skip
-    ticks = {str(gain.load): Tick(x(at[str(gain.load)]), label(gain.load)) for gain in found}
+    numbers = {gain.load.concurrency or 1 for gain in found}
+    numbers |= {load for each in known for load, _ in each.points}
+    ticks = [Tick(x(log2(number)), str(number)) for number in sorted(numbers)]
     return Figure(
         f"Speedup: {workload}",
         "Speedup over plain decoding by requests in flight; the numbers are in the table below.",
-        IN_FLIGHT, _apart(ticks.values()), y_ticks,
+        IN_FLIGHT, _apart(ticks), y_ticks,
         (*own, *theirs) if own else (), y(1),
     )  # fmt: skip
 
@@ -172,8 +174,8 @@ def _times(
         place = LEFT + step * (stop + 0.5) + apart * (arm - (len(report.arms) - 1) / 2)
         p50, p99 = y(times.p50 * factor), y(times.p99 * factor)
         said = (
-            f"{name}: half within {times.p50 * factor:.3g} {unit},"
-            f" 99% within {times.p99 * factor:.3g} {unit}"
+            f"{name}: half within {three_digits(times.p50 * factor)} {unit},"
+            f" 99% within {three_digits(times.p99 * factor)} {unit}"
         )
         return Mark(place, p50, p50, p99, said)
 

@@ -12,6 +12,7 @@ from dflash_deploy.measure.gains import (
     loads,
     middle,
     rate,
+    three_digits,
     tokens_per_step,
 )
 from dflash_deploy.measure.record import Curve, curve
@@ -82,8 +83,8 @@ def _times(run: Run) -> tuple[str, str, str, str]:
     return (
         milliseconds(run.ttft.p50) if run.ttft else "",
         milliseconds(run.tpot.p50) if run.tpot else "",
-        f"{whole.p50:.3g}" if whole else "",
-        f"{whole.p99:.3g}" if whole else "",
+        three_digits(whole.p50) if whole else "",
+        three_digits(whole.p99) if whole else "",
     )
 
 

@@ -16,6 +16,7 @@ from dflash_deploy.measure.gains import (
     loads,
     middle,
     rate,
+    three_digits,
     tokens_per_step,
 )
 from dflash_deploy.measure.record import curve, expected_length
@@ -180,7 +181,7 @@ def _times(times: Percentiles | None) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"
+    return three_digits(1000 * seconds)
 
 
 def label(load: Load) -> str:

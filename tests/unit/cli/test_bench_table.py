@@ -108,6 +108,13 @@ def test_an_open_loop_stands_below_the_closed_ones(capsys):
     assert rows[-1].startswith("0.5 req/s  plain")
 
 
+def test_answers_of_half_an_hour_are_told_in_seconds(capsys):
+    slow = report({"plain": {1: (0.3,)}})
+    (row,) = shown(slow, capsys)[3:4]
+    assert "e+" not in row
+    assert row.split()[-2:] == ["1587", "3016"]
+
+
 def test_a_run_that_answered_nothing_has_no_times(capsys):
     whole = report({"plain": GENTLE["plain"]})
     run = msgspec.structs.replace(

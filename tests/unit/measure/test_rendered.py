@@ -18,7 +18,7 @@ from dflash_deploy.measure.markdown import render_markdown
 from dflash_deploy.measure.plots import BOTTOM, LEFT, RIGHT, TOP, figures
 from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.report import Report
-from dflash_deploy.measure.tables import facts, tables
+from dflash_deploy.measure.tables import facts, milliseconds, tables
 from dflash_deploy.registry import load
 from dflash_deploy.schema import Evidence, Measurement
 from tests.fakes.reports import GENTLE, report
@@ -230,3 +230,16 @@ def test_a_schedule_is_spelled_out() -> None:
 def test_a_load_that_one_arm_failed_at_keeps_its_place_on_the_axis() -> None:
     speedup, *_ = figures(report(failed={("dflash-16", 1): 40}), [])
     assert [tick.label for tick in speedup.x_ticks] == ["1", "8", "32", "64"]
+
+
+def test_a_published_load_that_was_not_measured_has_its_place_on_the_axis() -> None:
+    light = report({arm: {1: by_load[1]} for arm, by_load in GENTLE.items()})
+    speedup, *_ = figures(light, PUBLISHED)
+    assert [tick.label for tick in speedup.x_ticks] == ["1", "32"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.9996, "1000"), (0.99949, "999"), (1.2346, "1235"), (0.02, "20")]
+)
+def test_no_time_is_told_as_a_power_of_ten(seconds: float, said: str) -> None:
+    assert milliseconds(seconds) == said
