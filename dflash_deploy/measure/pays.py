@@ -250,7 +250,8 @@ def _remarks(report: Report) -> Iterator[str]:
     if prompts and cached / prompts > PREFIX:
         yield (
             f"the prefix cache answered {cached / prompts:.0%} of the prompt tokens: times to the"
-            " first token are better than with prompts that nobody sent before"
+            " first token are better than with prompts that nobody sent before;"
+            f" --seed {report.seed + 1} asks others"
         )
     yield from _resting(report)
     yield from _unseen(report)

@@ -215,6 +215,19 @@ def _drafting(cell: Cell, tokens: float) -> Cell:
     ))  # fmt: skip
 
 
+def test_prompts_that_the_cache_knew_are_told_with_what_asks_others() -> None:
+    known = report()
+    cells = tuple(
+        msgspec.structs.replace(cell, runs=tuple(
+            msgspec.structs.replace(run, cached_tokens=run.prompt_tokens) for run in cell.runs
+        ))
+        for cell in known.cells
+    )  # fmt: skip
+    said = "\n".join(verdict(msgspec.structs.replace(known, cells=cells, seed=4), []))
+    assert "the prefix cache answered 100% of the prompt tokens" in said
+    assert "--seed 5 asks others" in said
+
+
 def test_another_block_is_no_measure() -> None:
     low = report(lengths={"dflash-16": 3.0})
     assert not any("far below" in line for line in verdict(low, [published(block_size=8)]))
