@@ -171,14 +171,13 @@ def _with(task: Task, **known: object) -> Task:
 
 def whole_numbers(option: str, said: str | None) -> tuple[int, ...]:
     """`1,8,32`; each once. Raises UsageError."""
+    hint = f"{option} 8,4" if option == "--block-sizes" else f"{option} 1,8,32"
     numbers = tuple(dict.fromkeys(part.strip() for part in (said or "").split(",") if part.strip()))
     for part in numbers:
         if not (part.isascii() and part.isdecimal() and 1 <= int(part) <= 65536):
-            raise UsageError(
-                f"{option} {said}: `{part}` is no number from 1 to 65536", hint=f"{option} 1,8,32"
-            )
+            raise UsageError(f"{option} {said}: `{part}` is no number from 1 to 65536", hint=hint)
     if said is not None and not numbers:
-        raise UsageError(f"{option} needs a number", hint=f"{option} 1,8,32")
+        raise UsageError(f"{option} needs a number", hint=hint)
     return tuple(int(part) for part in numbers)
 
 

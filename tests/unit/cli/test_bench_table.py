@@ -132,6 +132,12 @@ def test_numbers_that_are_none(said):
         whole_numbers("--concurrency", said)
 
 
+def test_the_hint_of_block_sizes_names_blocks_that_a_draft_has():
+    with pytest.raises(UsageError) as slip:
+        whole_numbers("--block-sizes", "")
+    assert slip.value.hint == "--block-sizes 8,4"
+
+
 def test_numbers_are_taken_once_in_their_order():
     assert whole_numbers("--concurrency", "8, 1,8,32") == (8, 1, 32)
     assert whole_numbers("--concurrency", None) == ()
