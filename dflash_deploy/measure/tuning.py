@@ -1,8 +1,8 @@
 """Which block at which load, chosen from what a benchmark measured. Pure.
 
-Nothing is chosen that a cell shows slower than plain decoding beyond the spread of its repeats, and
-nothing at a load that it was not measured at. What is faster by less than the spread gives way to
-the block that the entry has already.
+Nothing is chosen that a cell shows slower than plain decoding, beyond the spread of its repeats or
+by more than 5% of its mean, and nothing at a load that it was not measured at. What is faster by
+less than the spread gives way to the block that the entry has already.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from statistics import geometric_mean
 
 import msgspec
 
-from dflash_deploy.measure.gains import Gain, gains, rate
+from dflash_deploy.measure.gains import UNREPEATED, Gain, gains, rate
 from dflash_deploy.measure.report import Report
 from dflash_deploy.schema import Span
 
@@ -37,6 +37,14 @@ class Point(msgspec.Struct, frozen=True):
     def slower(self) -> bool:
         """Than plain decoding, beyond the spread."""
         return self.high < 1
+
+    @property
+    def loses(self) -> bool:
+        """What no recipe does: slower, or by its mean further than repeats differ elsewhere.
+
+        Repeats that swing prove no loss, and do not make it none.
+        """
+        return self.slower or self.mean < 1 - UNREPEATED
 
     def outruns(self, other: Point) -> bool:
         """Another block at this load, beyond the spread of both."""
@@ -156,7 +164,7 @@ def best_block(found: Measured, loads: Sequence[int], own: int | None = None) ->
             Choice(size, tuple((load, points[load]) for load in part),
                    up_to=part[-1] if count < len(ordered) else None)
             for size, points in found.items()
-            if all(load in points and not points[load].slower for load in part)
+            if all(load in points and not points[load].loses for load in part)
             and any(points[load].low > 1 for load in part)
         ]  # fmt: skip
         if fit:
@@ -180,7 +188,7 @@ def settled(tried: Choice, ran: ByLoad, block: Choice | None) -> Choice | None:
     than the block beyond the spread.
     """
     loads = [load for load, _ in tried.points]
-    if any(load not in ran or ran[load].slower for load in loads):
+    if any(load not in ran or ran[load].loses for load in loads):
         return block
     kept = msgspec.structs.replace(tried, points=tuple((load, ran[load]) for load in loads))
     if block is None or len(block.points) < len(loads):
@@ -214,7 +222,7 @@ def _picks(
     current = own
     for load in loads:
         here = {size: points[load] for size, points in found.items()
-                if load in points and not points[load].slower}  # fmt: skip
+                if load in points and not points[load].loses}  # fmt: skip
         if not here and not (rests and any(load in points for points in found.values())):
             break
         if not here:

@@ -55,10 +55,10 @@ def test_nothing_slower_than_plain_is_ever_chosen(
         tokens = drafted(choice, load)
         if tokens:
             assert found[tokens + 1][load] == seen
-            assert not seen.slower
+            assert not seen.loses
         else:
             assert rests
-            assert all(of[load].slower for of in found.values() if load in of)
+            assert all(of[load].loses for of in found.values() if load in of)
 
 
 @given(cells, loads, st.booleans())
@@ -125,6 +125,23 @@ def test_where_every_block_loses_the_choice_ends_or_drafting_does() -> None:
     assert chosen({16: {1: point(1.0)}}, (1,)) is None  # no slower, and no gain
     assert chosen({}, (1,)) is None
     assert chosen({16: {}}, (1,), schedules=True, rests=True) is None
+
+
+def test_repeats_that_swing_do_not_make_a_loss_none() -> None:
+    # blocks of 8 of the H200's gpt-oss-20b: two runs at 64, each slower than plain decoding's mean
+    swinging = Point(0.83, 0.70, 1.005, 0.79, 0.87)
+    found = {8: {1: point(2.5), 32: Point(1.16, 0.61, 1.85, 0.68, 1.64), 64: swinging}}
+    for schedules in (True, False):
+        choice = chosen(found, (1, 32, 64), 8, schedules=schedules)
+        assert choice
+        assert (choice.block_size, choice.up_to) == (8, 32)
+    rested = chosen(found, (1, 32, 64), 8, schedules=True, rests=True)
+    assert rested
+    assert [tokens for _, _, tokens in rested.schedule] == [7, 0]
+    # by less than repeats differ anyway it is none
+    even = chosen({8: {1: point(2.5), 64: point(0.97)}}, (1, 64), 8)
+    assert even
+    assert even.up_to is None
 
 
 def test_a_block_stays_while_no_other_is_faster_beyond_the_spread() -> None:
