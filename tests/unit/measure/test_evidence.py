@@ -279,6 +279,14 @@ def test_repeats_that_swing_know_no_speed_and_their_acceptance_stays(entry: Entr
     assert evidence.how.endswith("2 repeats, within 1.0% of their mean")
 
 
+def test_a_gain_rests_on_the_repeats_of_plain_decoding_too(entry: Entry) -> None:
+    uneven = {"plain": {1: (90, 110)}, "dflash-16": {1: (400, 404)}}
+    (evidence,) = evidence_of(report(uneven), entry).model.evidence
+    assert evidence.how.endswith(
+        "2 repeats, of plain decoding within 10.0% of their mean, with the draft within 0.5%"
+    )
+
+
 def test_a_speed_that_swings_is_all_that_made_up_acceptance_has(entry: Entry) -> None:
     made = evidence_of(report(SWINGING, synthetic=6.5), entry)
     assert [row.concurrency for row in made.model.evidence[0].results] == [1, 8]
