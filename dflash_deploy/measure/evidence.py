@@ -66,7 +66,10 @@ def evidence_of(
 
 
 def digest(report: Report) -> str:
-    return hashlib.sha256(msgspec.json.encode(report, order="deterministic")).hexdigest()
+    """Of what was measured: `--resume` of a whole one writes its command and machine into it."""
+    of = (report.model, report.draft, report.weights, report.engine, report.version, report.date,
+          report.seed, report.temperature, report.workloads, report.cells)  # fmt: skip
+    return hashlib.sha256(msgspec.json.encode(of, order="deterministic")).hexdigest()
 
 
 def _weights(entry: Entry, given: str | None) -> tuple[str | None, list[str]]:

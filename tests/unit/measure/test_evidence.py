@@ -279,6 +279,15 @@ def test_repeats_that_swing_know_no_speed_and_their_acceptance_stays(entry: Entr
     assert evidence.how.endswith("2 repeats, within 1.0% of their mean")
 
 
+def test_a_report_that_was_gone_on_with_and_measured_no_more_is_the_same_evidence(
+    entry: Entry,
+) -> None:
+    again = report(command="dflash bench qwen3-8b --resume a.json", verdict=("told anew",))
+    made, other = evidence_of(report(), entry), evidence_of(again, entry)
+    assert (made.model.evidence, made.file) == (other.model.evidence, other.file)
+    assert made.file != evidence_of(report(date="2026-11-29T10:00:00Z"), entry).file
+
+
 def test_a_gain_rests_on_the_repeats_of_plain_decoding_too(entry: Entry) -> None:
     uneven = {"plain": {1: (90, 110)}, "dflash-16": {1: (400, 404)}}
     (evidence,) = evidence_of(report(uneven), entry).model.evidence
