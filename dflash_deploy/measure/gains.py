@@ -210,6 +210,12 @@ def undrafted(cells: Iterable[Cell]) -> float:
     return alone / tokens if tokens > 0 else 0.0
 
 
+def alone_to_a_cycle(cells: Iterable[Cell]) -> float:
+    """Steps without a draft, for each with one."""
+    _, cycles, alone = _steps(cells)
+    return alone / cycles if cycles > 0 else 0.0
+
+
 def _steps(cells: Iterable[Cell]) -> tuple[float, float, float]:
     """Tokens, cycles and the tokens of no cycle, of the runs whose cycles were counted."""
     runs = [(run, run.speculation) for cell in cells for run in cell.runs

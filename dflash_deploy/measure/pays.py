@@ -14,6 +14,7 @@ from dflash_deploy.measure.gains import (
     RESTS,
     Gain,
     acceptance,
+    alone_to_a_cycle,
     failed_share,
     gains,
     plain_that_drafts,
@@ -21,12 +22,14 @@ from dflash_deploy.measure.gains import (
     size,
     undrafted,
 )
-from dflash_deploy.measure.report import Load, Report
+from dflash_deploy.measure.report import Cell, Load, Report
 from dflash_deploy.measure.verdict import COLLAPSED
 from dflash_deploy.schema import Evidence
 
 DEAR = 1.5
 """Plain steps that a cycle may take before its cost is what limits the gain."""
+RARELY = 0.5
+"""Of the tokens: where more came without a draft, that is what limits the gain."""
 PREFIX = 0.1
 """Share of prompt tokens from the prefix cache that makes the time to the first token too good."""
 
@@ -190,24 +193,42 @@ def _limits(report: Report) -> Iterator[str]:
     for workload, group in groupby(found, key=lambda gain: gain.workload):
         of_workload = list(group)
         name = best_by_load(of_workload)[-1][0].arm.name
-        costs = [
-            (gain.load, length / gain.mean, length)
-            for gain in of_workload
-            if gain.arm.name == name and (length := _length(report, gain)) is not None
-        ]
+        known = [
+            (gain, length) for gain in of_workload
+            if gain.arm.name == name and (length := acceptance(_cells(report, gain))) is not None
+        ]  # fmt: skip
+        costs = [(gain.load, _cost_of(report, gain, length), length) for gain, length in known]
+        rests = undrafted(_cells(report, known[-1][0])) if known else 0.0
         label = f"{name}, {workload}"
         if costs and not report.synthetic and max(length for *_, length in costs) < COLLAPSED:
             yield _collapsed(label, costs[0])
+        elif costs and rests > RARELY:
+            yield _rare(label, rests, costs[-1])
         elif costs:
             yield from _cost(label, costs)
 
 
-def _length(report: Report, gain: Gain) -> float | None:
-    return acceptance(
+def _cells(report: Report, gain: Gain) -> list[Cell]:
+    return [
         cell for cell in report.cells
         if (cell.arm, cell.workload, str(cell.load))
         == (gain.arm.name, gain.workload, str(gain.load))
-    )  # fmt: skip
+    ]  # fmt: skip
+
+
+def _cost_of(report: Report, gain: Gain, length: float) -> float:
+    """Of a cycle, in plain steps; one without a draft costs as much as one of plain decoding."""
+    alone = alone_to_a_cycle(_cells(report, gain))
+    return (length + alone) / gain.mean - alone
+
+
+def _rare(label: str, rests: float, heaviest: tuple[Load, float, float]) -> str:
+    load, cost, length = heaviest
+    costs = f" and costs {cost:.1f} plain steps" if cost >= 1 else ""
+    return (
+        f"{label}: what limits it is how rarely the engine drafts: {rests:.0%} of the tokens came"
+        f" without a draft at {inflight(load)}; a cycle brings {length:.1f} tokens{costs}"
+    )
 
 
 def _collapsed(label: str, lightest: tuple[Load, float, float]) -> str:

@@ -228,6 +228,16 @@ def test_prompts_that_the_cache_knew_are_told_with_what_asks_others() -> None:
     assert "--seed 5 asks others" in said
 
 
+def test_what_a_cycle_costs_leaves_out_the_steps_without_a_draft() -> None:
+    speeds = {"plain": {1: (100, 101)}, "dflash-16": {1: (110, 111)}}
+    rarely = resting(report(speeds), "dflash-16", 1, cycles=5000)
+    (line,) = [line for line in verdict(rarely, []) if "what limits it" in line]
+    assert line == (
+        "dflash-16, mixed: what limits it is how rarely the engine drafts: 75% of the tokens came"
+        " without a draft at 1 in flight; a cycle brings 2.0 tokens and costs 1.3 plain steps"
+    )
+
+
 def test_another_block_is_no_measure() -> None:
     low = report(lengths={"dflash-16": 3.0})
     assert not any("far below" in line for line in verdict(low, [published(block_size=8)]))
