@@ -27,7 +27,7 @@ Kind = Literal["dflash", "dflash2"]
 SYNTHETIC = "synthetic acceptance"
 Task = Literal[
     "gsm8k", "math500", "aime25", "humaneval", "mbpp", "livecodebench", "mt-bench", "alpaca",
-    "everyday", "self-written", "throughput", "random", "average",
+    "everyday", "held-out", "self-written", "throughput", "random", "average",
     "mixed", "math", "code", "chat", "extraction", "translation", "long-context", "chinese",
 ]  # fmt: skip
 Span = tuple[

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from dflash_deploy.measure.synthetic import (
     rates,
 )
 from dflash_deploy.registry import load
+from dflash_deploy.schema import Measurement
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,22 @@ def test_the_published_length_is_a_mean_over_tasks(qwen):
     seen = published_length(*qwen)
     assert 3 < seen < 9
     assert length_of(made_up("PUBLISHED", [16], *qwen)[16]) == pytest.approx(seen, abs=1e-4)
+
+
+def test_an_average_that_somebody_published_is_taken_as_it_is(qwen):
+    # 6.49 greedy; not the 5.48 at temperature 1, nor the tasks that are on record twice
+    assert published_length(*qwen) == 6.49
+
+
+def test_without_one_each_task_counts_once(qwen):
+    model, draft = qwen
+    rows = [("gsm8k", 1, 4.0), ("gsm8k", 32, 4.0), ("math500", 1, 6.0)]
+    results = [Measurement(task=t, concurrency=c, acceptance_length=a) for t, c, a in rows]
+    seen = msgspec.structs.replace(model.evidence[0], results=results)
+    made = msgspec.structs.replace(seen, outcome="synthetic")
+    warm = msgspec.structs.replace(seen, temperature=1.0, results=results[2:])
+    model = msgspec.structs.replace(model, evidence=[seen, made, warm])
+    assert published_length(model, draft) == 5.0
 
 
 def test_rates_as_given_are_cut_for_a_shorter_block(qwen):
