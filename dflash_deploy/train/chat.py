@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from dflash_deploy.errors import Unsupported, UsageError
+from dflash_deploy.errors import DownloadError, Unsupported, UsageError
 from dflash_deploy.speculative.snapshot import refusal
 from dflash_deploy.train.recipe import Recipe
 
@@ -27,8 +28,14 @@ class Chat:
                 recipe.model, revision=recipe.revision, trust_remote_code=recipe.trust_remote_code
             )
         except (OSError, ValueError, KeyError, ImportError) as error:
+            if _lacks_tokenizer(Path(recipe.model)):
+                raise DownloadError(
+                    f"{recipe.model} has no tokenizer",
+                    hint="put its files beside the weights: tokenizer.json, tokenizer_config.json",
+                ) from error
             failed = f"the tokenizer of {recipe.model} could not be loaded"
             raise refusal(recipe.model, recipe.revision, error, failed) from error
+        self._target = recipe.target
         template = self._tokenizer.chat_template
         if not template:
             raise Unsupported(
@@ -40,17 +47,43 @@ class Chat:
         self.options: dict[str, object] = {THINKING: False} if THINKING in str(template) else {}
 
     def prompt(self, messages: Sequence[dict[str, str]]) -> list[int]:
-        text = self._tokenizer.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=True, **self.options
-        )
-        return self.text(text)
+        return self.text(self.rendered(messages))
+
+    def rendered(self, messages: Sequence[dict[str, str]], *, answer: bool = True) -> str:
+        """As the template has it, up to where an answer begins. Raises UsageError, Unsupported."""
+        from jinja2 import TemplateError, TemplateSyntaxError
+
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=answer, **self.options
+            )
+        except TemplateSyntaxError as error:
+            raise Unsupported(
+                f"the chat template of {self._target} is broken: {error}",
+                hint="put the template of its instruct model beside its weights, as"
+                " chat_template.jinja",
+            ) from error
+        except (TemplateError, TypeError, ValueError) as error:
+            roles = ", ".join(each["role"] for each in messages)
+            raise UsageError(
+                f"the chat template of {self._target} refuses messages of {roles}: {error}",
+                hint="other --prompts, and another --output",
+            ) from error
+        return text
 
     def user_turn(self, role: str | None) -> list[int]:
-        """A conversation up to where the user begins to speak. `role`: its system prompt."""
-        said = [] if role is None else [{"role": "system", "content": role}]
-        text: str = self._tokenizer.apply_chat_template(
-            [*said, {"role": "user", "content": MARK}], tokenize=False, **self.options
-        )
+        """A conversation up to where the user begins to speak.
+
+        `role`: its system prompt, left out where the template takes none.
+        """
+        begun = [{"role": "user", "content": MARK}]
+        try:
+            said = [] if role is None else [{"role": "system", "content": role}]
+            text = self.rendered([*said, *begun], answer=False)
+        except UsageError:
+            if role is None:
+                raise
+            text = self.rendered(begun, answer=False)
         return self.text(text[: text.index(MARK)])
 
     def said(self, ids: Sequence[int]) -> str:
@@ -99,3 +132,9 @@ class Chat:
             "none of the target's special tokens is known to be unused",
             hint="--mask-token ID, of a token that no text contains",
         )
+
+
+def _lacks_tokenizer(folder: Path) -> bool:
+    """transformers names packages then, that would not help."""
+    names = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken")
+    return folder.is_dir() and not any(any(folder.glob(name)) for name in names)

@@ -53,6 +53,8 @@ class Work:
         chat = Chat(plan)
         # what cannot be trained is refused before thousands of answers are written for it
         config = None if self._draft.exists() else self._config(chat)
+        for each in asked:
+            chat.rendered(each.messages)
         more = asking.write(
             self._folder, plan, chat, self._devices, self._ends(chat), self._told("prompts")
         ) if plan.self_prompts else []  # fmt: skip

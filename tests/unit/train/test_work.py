@@ -142,8 +142,10 @@ def test_a_target_without_a_tokenizer(tmp_path):
     folder = tmp_path / "target"
     tiny.target_model().save_pretrained(folder)
     begun(tmp_path / "run", folder)
-    with pytest.raises(DownloadError, match="the tokenizer of"):
+    with pytest.raises(DownloadError, match=f"{folder} has no tokenizer") as caught:
         work(tmp_path / "run")
+    assert "tokenizer.json" in (caught.value.hint or "")
+    assert caught.value.detail is None
 
 
 def test_a_target_without_a_token_for_the_mask(tmp_path):
