@@ -131,6 +131,7 @@ def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
         raise Unsupported(
             f"{found.id} needs its repository's own code", hint="--trust-remote-code runs it"
         )
+    check_weights(found, wanted.weights)
     where = slug(Path(os.path.realpath(folder)).name, LOCAL)
     draft = wanted.draft_id or f"{where}/{found.id.rpartition('/')[2]}-DFlash"
     if not HUB_ID.fullmatch(draft):
@@ -220,11 +221,15 @@ def with_weights(
     before = recipe.read(folder)
     name = wanted.weights or (before.weights if before else None)
     asked = _planning.Wanted(found.id, weights=name, registry=wanted.registry)
-    known = [each.name for each in found.target.weights]
-    if name is not None and name not in known:
-        raise UsageError(f"{found.id} has no weights `{name}`", hint=f"--weights {known[0]}")
+    check_weights(found, name)
     chosen, path = _running.fetch_target(registry, asked)
     return msgspec.structs.replace(plan, model=str(path), weights=chosen.weights)
+
+
+def check_weights(found: Found, name: str | None) -> None:
+    known = [each.name for each in found.target.weights]
+    if found.entry is not None and name is not None and name not in known:
+        raise UsageError(f"{found.id} has no weights `{name}`", hint=f"--weights {known[0]}")
 
 
 def at_server(plan: Recipe) -> dict[str, str]:

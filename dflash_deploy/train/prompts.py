@@ -44,10 +44,12 @@ def chosen(recipe: Recipe) -> list[Asked]:
         every = own(recipe.prompts, recipe.seed)
     taken = every[: recipe.prompts]
     if len(taken) < recipe.held_out + 1:
+        few = "1 prompt is" if len(taken) == 1 else f"{len(taken)} prompts are"
+        fewer = f"--held-out {max(1, len(taken) // 4)}, or " if len(taken) > 1 else ""
         raise UsageError(
-            f"{recipe.path or 'these prompts'}: {len(taken)} prompts are too few:"
+            f"{recipe.path or 'these prompts'}: {few} too few:"
             f" {recipe.held_out} are held out to measure acceptance",
-            hint=f"--held-out {max(1, len(taken) // 4)}, or more prompts",
+            hint=f"{fewer}more prompts",
         )
     return [Asked(number, messages, kind) for number, (kind, messages) in enumerate(taken)]
 

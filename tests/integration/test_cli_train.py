@@ -89,12 +89,20 @@ def test_a_dry_run_starts_nothing_and_says_its_sums(bare, tmp_path):
             "dflash list",
         ),
         (("smollm2-135m", "--weights", "int3"), 2, "no weights `int3`", "--weights bf16"),
+        (("smollm2-135m", "--weights", "int3", "--dry-run"), 2, "no weights `int3`", "bf16"),
+        (
+            ("smollm2-135m", "--prompts", "one.jsonl"),
+            2,
+            "1 prompt is too few",
+            "hint: more prompts",
+        ),
         (("smollm2-135m", "--prompts", "none.jsonl"), 2, "cannot be read", "one prompt a line"),
         (("smollm2-135m", "--url", "http://a:b@c"), 2, "holds a password", "DFLASH_API_KEY"),
         (("smollm2-135m", "--url", "http://127.0.0.1:9"), 7, "no server answers", "dflash serve"),
     ],
 )
 def test_a_slip_is_one_line_and_a_hint(bare, tmp_path, argv, code, message, hint):
+    (tmp_path / "one.jsonl").write_text('{"prompt": "Hello!"}\n')
     ended = bare.run("train", *argv, cwd=tmp_path)
     assert ended.code == code, ended.err
     assert message in ended.err
