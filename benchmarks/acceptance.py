@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pathlib
 import sys
 from collections import defaultdict
 
@@ -60,6 +61,9 @@ def parsed(words):
     options = parser.parse_args(words)
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("torch sees no GPU here: leave --device out")
+    for path in options.drafts:
+        if not (pathlib.Path(path) / "config.json").is_file():
+            parser.error(f"{path} holds no draft")
     return options
 
 

@@ -93,3 +93,10 @@ def test_a_gpu_that_is_not_there_is_one_line(target, draft, capsys, monkeypatch)
         main([str(target), str(draft), "--device", "cuda"])
     assert ended.value.code == 2
     assert "torch sees no GPU here" in capsys.readouterr().err
+
+
+def test_a_draft_that_is_not_there_is_told_before_the_answers(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([str(tmp_path / "target"), str(tmp_path / "draft")])
+    assert ended.value.code == 2
+    assert f"{tmp_path / 'draft'} holds no draft" in capsys.readouterr().err
