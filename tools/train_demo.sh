@@ -5,7 +5,7 @@
 #
 #   tools/train_demo.sh FOLDER
 set -eu
-exec dflash train smollm2-135m --weights q4_1 \
+PATH="$PATH:$(dirname "$0")/../.venv/bin" exec dflash train smollm2-135m --weights q4_1 \
     --num-prompts 34256 --self-prompts 32000 --held-out 256 \
     --max-tokens 256 --max-length 2304 \
     --layers 4 --block-size 8 --mask-token 16 \

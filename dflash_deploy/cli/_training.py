@@ -78,7 +78,9 @@ def train(wanted: Wanted) -> None:
         if foreseen is None:
             raise Unsupported(
                 f"the sizes of {found.id} are not known well enough to estimate anything",
-                hint="the same command without --dry-run",
+                hint="its weights belong beside its config.json, as model.safetensors"
+                if found.folder
+                else "the same command without --dry-run",
             )
         if plan.url is not None:
             at_server(plan)
@@ -89,7 +91,11 @@ def train(wanted: Wanted) -> None:
     if plan.url is not None and not answered(folder):
         plan = msgspec.structs.replace(plan, **at_server(plan))
     if recipe.read(folder) is not None:
-        _output.note(f"going on with the run in {folder}")
+        _output.note(
+            f"the run in {folder} has its draft"
+            if finished
+            else f"going on with the run in {folder}"
+        )
     plan = with_weights(registry, wanted, found, folder, plan)
     with _written(folder):
         recipe.begin(folder, plan)

@@ -14,6 +14,7 @@ from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._output import Column
 from dflash_deploy.cli._training_entry import entered
 from dflash_deploy.cli._training_process import span
+from dflash_deploy.measure.verdict import COLLAPSED
 from dflash_deploy.registry import Registry
 from dflash_deploy.train import files
 from dflash_deploy.train.estimate import GIB, Estimate, Sum
@@ -90,6 +91,12 @@ def told(
         _output.paragraph(same_text(acceptance), label="same text   ")
         if file:
             _output.text(f"entry       {file}")
+    if acceptance["acceptance_length"] < COLLAPSED:
+        _output.warning(
+            "it drafts nothing that its target would say: train another with more --steps, more"
+            " prompts or another --learning-rate;"
+            f" {folder}/curve.jsonl tells whether it was still learning"
+        )
     if file:
         _output.note(next_step(_entry_file.below(wanted.registry), plan.draft))
 

@@ -121,6 +121,9 @@ def test_a_dry_run_knows_a_mask_token_a_server_and_a_run_that_do_not_fit(bare, h
     ]:
         ended = bare.run("train", "org/tiny", "--dry-run", *options, cwd=home)
         assert (ended.code != 0, said in ended.err) == (True, True), ended.err
+    (small.saved_target(home / "bare" / "tiny") / "model.safetensors").unlink()
+    ended = bare.run("train", "bare/tiny", "--dry-run", cwd=home)
+    assert "hint: its weights belong beside its config.json" in ended.err
 
 
 class Hanging(BaseHTTPRequestHandler):
