@@ -76,7 +76,13 @@ def kept(options):
     if options.lines is None:
         yield from measure(options, 0)
         return
-    earlier = options.lines.read_bytes().splitlines() if options.lines.exists() else []
+    of = {name: getattr(options, name) for name in ("target", "draft", "tokens", "device", "dtype")}
+    first, *earlier = _lines(options.lines) or [msgspec.json.encode(of)]
+    if msgspec.json.decode(first) != of:
+        sys.exit(f"{options.lines} is of another run, {first.decode()}: another --lines")
+    if not earlier:
+        options.lines.write_bytes(first + b"\n")
+    earlier = earlier[: options.limit]
     for line in earlier:
         row = msgspec.json.decode(line)
         yield row | {"parting": msgspec.convert(row["parting"], Divergence | None)}
@@ -84,6 +90,10 @@ def kept(options):
         for row in measure(options, len(earlier)):
             file.write(msgspec.json.encode(row) + b"\n")
             yield row
+
+
+def _lines(path):
+    return path.read_bytes().splitlines() if path.exists() else []
 
 
 def judged(rows, dtype):

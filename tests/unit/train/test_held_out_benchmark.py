@@ -96,11 +96,23 @@ def test_another_run_goes_on_behind_the_lines_of_the_first(measured, tmp_path):
     lines = tmp_path / "lines.jsonl"
     code, whole = measured(other, more=("--lines", str(lines)))
     assert code == 1
-    first, second = lines.read_bytes().splitlines(keepends=True)
-    lines.write_bytes(first)
+    of, first, second = lines.read_bytes().splitlines(keepends=True)
+    lines.write_bytes(of + first)
     code, document = measured(more=("--lines", str(lines)))  # the second prompt alone is measured
     assert code == 1
     assert document["all"]["equal"] == "1/2"
     assert document["partings"] == whole["partings"][:1]
-    assert lines.read_bytes().splitlines(keepends=True)[0] == first
-    assert json.loads(lines.read_bytes().splitlines()[1])["number"] == json.loads(second)["number"]
+    *before, last = lines.read_bytes().splitlines(keepends=True)
+    assert before == [of, first]
+    assert json.loads(last)["number"] == json.loads(second)["number"]
+    _, fewer = measured(more=("--lines", str(lines), "--limit", "1"))
+    assert fewer["all"]["equal"] == "0/1"
+
+
+def test_lines_of_other_options_are_refused(measured, tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    measured(more=("--lines", str(lines)))
+    before = lines.read_bytes()
+    with pytest.raises(SystemExit, match="is of another run"):
+        measured(more=("--lines", str(lines), "--tokens", "9"))
+    assert lines.read_bytes() == before
