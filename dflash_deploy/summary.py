@@ -57,8 +57,15 @@ def engine_statuses(entry: Entry, draft: Draft | None = None) -> dict[EngineName
         if draft is not None and entry.draft(recipe.draft) != draft:
             continue
         if recipe.when.engine:  # the first draft's recipes come before those of further drafts
-            found.setdefault(recipe.when.engine, status(entry, recipe))
+            found.setdefault(recipe.when.engine, seen(entry, recipe))
     return found
+
+
+def seen(entry: Entry, recipe: Recipe) -> Status:
+    """With the weights that a plan takes unless told; where nobody tried those, with others."""
+    names = (weights.name for weights in entry.target.weights)
+    found = (status(entry, recipe, name) for name in names)
+    return next((each for each in found if each != "untested"), "untested")
 
 
 def best(entry: Entry) -> tuple[Measurement, Evidence] | None:

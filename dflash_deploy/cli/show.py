@@ -259,14 +259,13 @@ def _clients(limits: Mapping[EngineName, list[Limit]]) -> None:
 
 
 def _recipes(entry: Entry, draft: Draft) -> None:
-    from dflash_deploy.status import status
-    from dflash_deploy.summary import conditions, values
+    from dflash_deploy.summary import conditions, seen, values
 
     _heading("RECIPES", "the first that fits is taken")
     for recipe in entry.model.recipes:
         if entry.draft(recipe.draft) != draft:
             continue
-        when = f": {conditions(recipe.when)} ({status(entry, recipe)})"
+        when = f": {conditions(recipe.when)} ({seen(entry, recipe)})"
         _output.paragraph(recipe.name + when, style="bold")
         if decided := values(recipe):
             _line("sets", decided)

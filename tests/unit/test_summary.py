@@ -142,3 +142,9 @@ def test_what_a_recipe_sets_in_words() -> None:
         "blocks of 8, target on fa3, draft on fa4, KV cache fp8, at most 16 at once,"
         " memory fraction 0.75, --page-size=1"
     )
+
+
+def test_what_was_seen_with_other_weights_counts_where_the_first_were_not_tried():
+    # evidence of the demo pair is of its q4_1 weights, and bf16 come first
+    statuses = engine_statuses(load(user=False).find("smollm2-135m"))
+    assert statuses == {"transformers": "verified", "vllm": "verified", "sglang": "untested"}
