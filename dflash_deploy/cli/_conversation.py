@@ -134,4 +134,5 @@ def shorter(asked: Messages, longest: int | None) -> Iterator[tuple[Messages, in
     """
     for begin in range(0, len(asked), 2):
         yield asked[begin:], longest
-        yield asked[begin:], None
+        if longest is not None:
+            yield asked[begin:], None

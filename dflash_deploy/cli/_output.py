@@ -1,6 +1,7 @@
 """The only place that prints: data to stdout, everything else to stderr.
 
-rich is imported to draw on a terminal and for nothing else: a pipe gets aligned plain text.
+rich is imported to draw on a terminal, and to know how wide letters beyond ASCII are: a pipe gets
+aligned plain text.
 """
 
 from __future__ import annotations
@@ -297,12 +298,9 @@ def shown_width(line: str) -> int:
     """Columns of a terminal that it takes: an ideograph takes two, an accent by itself none."""
     if line.isascii():
         return len(line)
-    import unicodedata
+    from rich.cells import cell_len
 
-    return sum(
-        0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF")
-        for sign in line
-    )
+    return cell_len(line)
 
 
 def shortened(line: str, room: int) -> str:

@@ -151,26 +151,6 @@ def test_a_targets_config_may_be_in_a_folder(bare, tmp_path):
     assert (plan["draft"]["id"], plan["target"]["path"]) == ("me/draft", None)
 
 
-def test_a_target_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
-    draft, target = folder(tmp_path / "draft", DRAFT), folder(tmp_path / "my target", TARGET)
-    words = ("--target", "local/tuned", "--target-config", target)
-    assert bare.run("registry", "add", draft, *words).code == 0
-    for engine in ("vllm", "sglang"):
-        plan = works(bare, "tuned", engine=engine)
-        assert plan["target"]["path"] == target
-        assert target in plan["argv"]
-        assert "local/tuned" not in plan["argv"][:4]
-    shown = bare.run("show", "tuned").out
-    assert f"folder    {target}" in shown
-    assert f"folder    {draft}" in shown
-    pulled = bare.run("pull", "tuned")
-    assert (pulled.code, f"target  {target}" in pulled.out) == (0, True), pulled.err
-    Path(target).rename(tmp_path / "another")
-    gone = bare.run("plan", "tuned", "-e", "vllm")
-    assert (gone.code, f"local/tuned is served from {target}" in gone.err) == (3, True)
-    assert "models/local/tuned.yaml" in gone.err
-
-
 def test_a_draft_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
     draft = Path(folder(tmp_path / "my draft", DRAFT))
     added = bare.run("registry", "add", str(draft), "--target", "qwen3-8b")

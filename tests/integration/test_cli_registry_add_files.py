@@ -7,8 +7,9 @@ import os
 import resource
 import shlex
 import struct
+from pathlib import Path
 
-from tests.integration.test_cli_registry_add import DRAFT, folder
+from tests.integration.test_cli_registry_add import DRAFT, TARGET, folder, works
 
 
 def test_the_hub_clients_cache_names_a_folders_repository_and_commit(bare, tmp_path):
@@ -78,3 +79,23 @@ def test_the_next_command_can_be_typed_as_it_is_said(bare, tmp_path):
                      "--registry", str(own))  # fmt: skip
     said = added.err.splitlines()[-1].removeprefix("next: dflash ")
     assert bare.run(*shlex.split(said)).code == 0
+
+
+def test_a_target_that_no_hub_has_is_served_from_its_folder(bare, tmp_path):
+    draft, target = folder(tmp_path / "draft", DRAFT), folder(tmp_path / "my target", TARGET)
+    words = ("--target", "local/tuned", "--target-config", target)
+    assert bare.run("registry", "add", draft, *words).code == 0
+    for engine in ("vllm", "sglang"):
+        plan = works(bare, "tuned", engine=engine)
+        assert plan["target"]["path"] == target
+        assert target in plan["argv"]
+        assert "local/tuned" not in plan["argv"][:4]
+    shown = bare.run("show", "tuned").out
+    assert f"folder    {target}" in shown
+    assert f"folder    {draft}" in shown
+    pulled = bare.run("pull", "tuned")
+    assert (pulled.code, f"target  {target}" in pulled.out) == (0, True), pulled.err
+    Path(target).rename(tmp_path / "another")
+    gone = bare.run("plan", "tuned", "-e", "vllm")
+    assert (gone.code, f"local/tuned is served from {target}" in gone.err) == (3, True)
+    assert "models/local/tuned.yaml" in gone.err

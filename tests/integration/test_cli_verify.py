@@ -338,10 +338,10 @@ def test_one_that_dies_half_way_leaves_what_was_seen(serving, dflash):
     ended = dflash.run("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *LONG)
     assert ended.code == 7
     assert f"no server answers at {fast}" in ended.err
-    assert "of 12 pairs of answers to chat" in checks(ended.out)["compared"]
-    assert checks(ended.out)["acceptance"].startswith("not counted to its end; on record")
-    assert "no proof" in ended.out
-    assert "Traceback" not in ended.err
+    said = checks(ended.out)
+    assert "of 12 pairs of answers to chat" in said["compared"]
+    assert said["acceptance"].startswith("not counted to its end; on record")
+    assert ("no proof" in ended.out, "Traceback" in ended.err) == (True, False)
 
 
 def test_ctrl_c_says_what_was_seen_so_far(serving, dflash):
@@ -357,8 +357,7 @@ def test_ctrl_c_says_what_was_seen_so_far(serving, dflash):
     assert process.returncode == 130, err
     found = json.loads(out)
     assert 0 < found["compared"] < 12
-    assert found["error"]["code"] == "interrupted"
-    assert "Traceback" not in err
+    assert (found["error"]["code"], "Traceback" in err) == ("interrupted", False)
 
 
 @pytest.mark.parametrize(

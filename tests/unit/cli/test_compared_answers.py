@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dflash_deploy.cli._compared import apart
-from dflash_deploy.cli._conversation import converse, endpoint_at
+from dflash_deploy.cli._conversation import converse, endpoint_at, shorter
 from dflash_deploy.cli._one_answer import Style, Turn
 from dflash_deploy.measure.lossless import Token
 from dflash_deploy.speculative.types import Chance
@@ -57,3 +57,9 @@ def test_sampled_texts_may_differ_and_are_not_asked_for_again(capsys, monkeypatc
 def test_what_nobody_can_tell_is_no_near_tie(top, dflash, said):
     plain = Turn("a", 1, 1.0, None, (Token("a", -0.1, top),))
     assert apart(plain, Turn(dflash, 1, 1.0, 2.0)).startswith(said)
+
+
+def test_an_answer_as_long_as_the_context_allows_is_asked_for_once():
+    talk = [{"role": "user", "content": "a"}] * 3
+    assert list(shorter(talk, None)) == [(talk, None), (talk[2:], None)]
+    assert [longest for _, longest in shorter(talk, 9)] == [9, None, 9, None]
