@@ -34,12 +34,21 @@ class Link:
         self.endpoint = endpoint.rstrip("/")
         self.patience = patience
         self.stop = stop
-        self.on_wait = on_wait
+        self._on_wait = on_wait
+
+    def tell(self, line: str) -> None:
+        """Say why it takes longer. Raises Stopped: whoever was told to stop says no more,
+
+        and a thread in the middle of a line would abort the interpreter's end.
+        """
+        if self.stop.is_set():
+            raise Stopped
+        self._on_wait(line)
 
     def persistence(self, name: str, *, greets: bool = False) -> Persistence:
         """`greets`: for the first question, which a hub that is not there leaves open."""
         return Persistence(
-            self.patience, self.stop, lambda line: self.on_wait(f"{name}: {line}"), greets=greets
+            self.patience, self.stop, lambda line: self.tell(f"{name}: {line}"), greets=greets
         )
 
     def url(self, repository: str, commit: str, path: str) -> str:

@@ -92,7 +92,7 @@ def bring(job: Job, link: Link, progress: Progress) -> None:
                 return
             part.unlink()  # what came was damaged, or what an earlier run had left
             progress.tell(key, 0)
-            link.on_wait(f"{file.path} is not what the hub lists: fetching it again")
+            link.tell(f"{file.path} is not what the hub lists: fetching it again")
     raise DownloadError(
         f"{file.path} of {job.repository} came damaged twice, and was removed",
         hint="a proxy or mirror may alter it: check HF_ENDPOINT, then the same command again",
@@ -117,7 +117,7 @@ def alone(job: Job, link: Link) -> Iterator[None]:
             held = lock
         except Timeout:
             if pause < 1:
-                link.on_wait(f"{job.file.path}: another program is fetching it")
+                link.tell(f"{job.file.path}: another program is fetching it")
             pause = 1.0
             if link.stop.is_set():
                 raise Stopped from None

@@ -45,6 +45,7 @@ class Boxed:
         self._tail = Tail(self._notice)
         self._redactor = Redactor([value.encode() for value in hidden])
         self._container: Running | None = None
+        self._copying: threading.Thread | None = None
         self._kept = False
         self._looked = 0.0
         self._code: int | None = None
@@ -53,7 +54,8 @@ class Boxed:
         """Start what was created; its lines go to `output` as they come."""
         self._container = container
         container.start()
-        threading.Thread(target=self._copy, args=(output,), daemon=True).start()
+        self._copying = threading.Thread(target=self._copy, args=(output,), daemon=True)
+        self._copying.start()
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -110,6 +112,9 @@ class Boxed:
                 self._container.stop(timeout=GRACE)
         with suppress(DFlashError), told():
             self._container.remove(force=True)
+        if self._copying:
+            # in the middle of a line it would abort the interpreter's end
+            self._copying.join(timeout=1)
 
     @property
     def _running(self) -> Running:

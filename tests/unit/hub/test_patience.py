@@ -10,6 +10,7 @@ import pytest
 
 from dflash_deploy.hub.patience import Passing, Patience, Persistence, Stopped, passes, retry_after
 from dflash_deploy.hub.progress import Progress
+from dflash_deploy.hub.receive import Link
 
 QUICK = Patience(tries=3, first=0.001, longest=0.002)
 
@@ -110,6 +111,22 @@ def test_a_wait_ends_when_the_pull_does() -> None:
     with pytest.raises(Stopped):
         asking.ask(call)
     assert time.monotonic() - began < 5
+
+
+def test_once_told_to_stop_nobody_says_a_word_more() -> None:
+    said: list[str] = []
+    link = Link("http://hub", QUICK, threading.Event(), said.append)
+
+    def call() -> None:
+        link.stop.set()  # an interrupt, while this one is on the line
+        raise Passing("cut")
+
+    link.tell("so far")
+    with pytest.raises(Stopped):
+        link.persistence("a.safetensors").ask(call)
+    with pytest.raises(Stopped):
+        link.tell("a.safetensors: another program is fetching it")
+    assert said == ["so far"]
 
 
 def test_a_file_that_starts_again_moves_no_figure_back() -> None:
