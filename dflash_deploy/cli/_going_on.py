@@ -70,7 +70,7 @@ def keeping(
     except (DFlashError, SystemExit) as error:
         # a signal ends it by SystemExit: a batch system's time is over, a terminal is gone
         if not runs() and isinstance(error, SystemExit):
-            _output.note("ended by a signal before a run was complete")
+            _output.note(f"ended by a signal before a run was complete; again: {typed()}")
         if runs():
             _output.note(f"{_kept(runs(), path)}; {to_resume(path)} goes on")
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from codecs import BOM_UTF8
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -18,6 +19,8 @@ from dflash_deploy.named_file import start_of
 LARGEST = 64 << 20
 """Bytes of a file: a million prompts is no workload but a slip."""
 SHAPE = 'as in: {"prompt": "Why is the sky blue?", "category": "chat"}'
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +78,7 @@ def _prompt(path: Path, number: int, line: bytes, category: str) -> Prompt:
     try:
         read = msgspec.json.decode(line, type=_Line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _wrong(path, number, str(error)) from error
+        raise _wrong(path, number, _half(line) or str(error)) from error
     if (read.prompt is None) == (read.messages is None):
         raise _wrong(path, number, "it needs `prompt` or `messages`, and not both")
     messages = read.messages or (Message("user", read.prompt or ""),)
@@ -83,6 +86,17 @@ def _prompt(path: Path, number: int, line: bytes, category: str) -> Prompt:
     if last.role != "user" or not last.content.strip():
         raise _wrong(path, number, "the last message must be the user's, and say something")
     return Prompt(last.content, read.category or category, read.answer, tuple(before))
+
+
+def _half(line: bytes) -> str | None:
+    """What an escape says that is half of a character: msgspec calls such a line truncated."""
+    import json
+
+    try:
+        halves = _HALF.search(json.dumps(json.loads(line), ensure_ascii=False))
+    except ValueError:
+        return None
+    return halves and f"\\u{ord(halves[0]):x} is half of a character"
 
 
 def _wrong(path: Path, number: int, why: str) -> UsageError:

@@ -278,14 +278,15 @@ def test_an_earlier_report_is_not_lost(bench, tmp_path):
     assert (tmp_path / "bench.json").read_text() == "precious"
 
 
-def test_interrupted_before_its_first_run_it_leaves_nothing(dflash, port, tmp_path):
+@pytest.mark.parametrize(("number", "hint"), [(signal.SIGINT, "hint:"), (signal.SIGTERM, "again:")])
+def test_ended_before_its_first_run_it_leaves_nothing(dflash, port, tmp_path, number, hint):
     process = dflash.start(*words(port, tmp_path), env={"FAKE_ENGINE_NEVER_READY": "1"})
     wait_for("starting the server", process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert "before a run was complete" in err
-    assert f"hint: dflash {' '.join(words(port, tmp_path))}" in err
+    assert f"{hint} dflash {' '.join(words(port, tmp_path))}" in err
     assert not list(tmp_path.glob("*.json"))
 
 
