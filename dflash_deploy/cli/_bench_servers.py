@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,10 +17,10 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli._bench_setup import Asked, heaviest, others, whole_numbers
 from dflash_deploy.cli._planning import planned
 from dflash_deploy.cli._running import ended_meanwhile, prepared, ready
-from dflash_deploy.errors import UnknownModel, UsageError
+from dflash_deploy.errors import LaunchError, UnknownModel, UsageError
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.launch import state
-from dflash_deploy.launch.endings import died
+from dflash_deploy.launch.endings import gone
 from dflash_deploy.launch.journal import Journal
 from dflash_deploy.launch.process import EngineProcess, start
 from dflash_deploy.launch.signs import Signs
@@ -35,6 +34,7 @@ from dflash_deploy.plan import Endpoint, Plan, without_password
 from dflash_deploy.registry import Registry
 from dflash_deploy.schema import EngineName
 
+MEASURED = "while it was measured"
 PLAINLY = {"speculative": False}
 """What the embedded server is asked for an answer without its draft."""
 
@@ -81,12 +81,18 @@ class Started:
     def opened(self) -> Iterator[list[Side]]:
         _output.note(f"{', '.join(arm.name for arm in self.arms)}: starting the server")
         began = time.monotonic()
-        log = Journal(state.log_of(log_name(self.arms, self.plan.port)))
+        name = log_name(self.arms, self.plan.port)
+        log = Journal(state.log_of(name))
         log.turn()
-        with start(self.plan, executable=self.executable, output=log, signs=self.signs) as process:
+        with (
+            pointing_at(name),
+            start(
+                self.plan, executable=self.executable, output=log, signs=self.signs
+            ) as process,
+        ):  # fmt: skip
             ready(self.plan, process, gate="off", timeout=self.timeout, alone=True)
             took = round(time.monotonic() - began, 1)
-            with ended_meanwhile(process, "while it was measured"):
+            with ended_meanwhile(process, MEASURED):
                 yield [
                     Side(msgspec.structs.replace(arm, ready_seconds=took), endpoint_of(self.plan),
                          self.extras.get(arm.name, {}), still_running(process))
@@ -111,14 +117,20 @@ class There:
 
 def still_running(process: EngineProcess) -> Callable[[], None]:
     def check() -> None:
-        with suppress(subprocess.TimeoutExpired):
-            # connections break a moment before the process is gone
-            code = process.wait(1)
-            raise died(
-                process.engine, code, process.tail, "while it was measured", process.signs
-            )  # fmt: skip
+        if ended := gone(process, MEASURED):
+            raise ended
 
     return check
+
+
+@contextmanager
+def pointing_at(log: str) -> Iterator[None]:
+    """Who is not told what to do about a server is told where its words are."""
+    try:
+        yield
+    except LaunchError as error:
+        error.hint = error.hint or f"dflash logs {log}"
+        raise
 
 
 def to_start(registry: Registry, asked: Asked, loads: tuple[Load, ...]) -> Field:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,6 +19,7 @@ from dflash_deploy.errors import (
     DownloadError,
     GateFailed,
     Interrupted,
+    LaunchError,
     UsageError,
 )
 from dflash_deploy.no_room import check_free
@@ -197,17 +197,17 @@ def ready(
 @contextmanager
 def ended_meanwhile(process: Server, when: str) -> Iterator[None]:
     """A request that fails because its server was stopped, or died, is told as that."""
-    from dflash_deploy.launch.endings import died
+    from dflash_deploy.launch.endings import failing, gone
 
     try:
         yield
     except DFlashError as error:
         if process.stop_asked:
             raise Interrupted("stopped " + when) from error
-        with suppress(subprocess.TimeoutExpired):
-            # the connection breaks a moment before the process is gone
-            code = process.wait(1)
-            raise died(process.engine, code, process.tail, when, process.signs) from error
+        if ended := gone(process, when):
+            raise ended from error
+        if isinstance(error, LaunchError):
+            error.detail = error.detail or failing(process.tail)
         raise
 
 

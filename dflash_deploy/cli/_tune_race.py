@@ -11,6 +11,7 @@ from dflash_deploy.cli import _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, Servers
 from dflash_deploy.errors import DFlashError, LaunchError
+from dflash_deploy.launch.endings import in_short
 from dflash_deploy.measure import results
 from dflash_deploy.measure.bench import Course, Side, measure
 from dflash_deploy.measure.report import Arm, Report
@@ -60,7 +61,10 @@ class Race:
                 raise
             self.failed = error
             names = ", ".join(arm.name for arm in servers.arms)
-            _output.warning(f"{names} is left out: {error.message}")
+            told = in_short(error) if isinstance(error, LaunchError) else error.message
+            _output.warning(f"{names} is left out: {told}")
+            if error.hint:
+                _output.note(f"hint: {error.hint}")
 
     def _measured(self, servers: Servers, look: Course) -> None:
         self.starts += 1

@@ -1,4 +1,4 @@
-"""`dflash logs`: what a detached server wrote."""
+"""`dflash logs`: what a server wrote, also after its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def logs(
         int | None, typer.Option("--lines", "-n", min=0, help="Begin with the last N lines.")
     ] = None,
 ) -> None:
-    """Print the log of a detached server or of a container, also after its end."""
+    """Print the log of a detached server, of a container or of one that was measured."""
     from pathlib import Path
 
     from dflash_deploy.errors import UsageError

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+from typing import TYPE_CHECKING
 
 from dflash_deploy.errors import LaunchError
-from dflash_deploy.launch.signs import Signs, last_error
+from dflash_deploy.launch.signs import Signs, error_in, last_error
 from dflash_deploy.schema import EngineName
+
+if TYPE_CHECKING:
+    from dflash_deploy.launch.watched import Server
 
 NAMES: dict[EngineName, str] = {
     "vllm": "vLLM",
@@ -15,6 +20,10 @@ NAMES: dict[EngineName, str] = {
 }
 SHOWN_LINES = 20
 NO_SIGNS = Signs()
+MOMENT = 1.0
+"""Seconds: connections break a moment before the process is gone."""
+LINGER = 10.0
+"""Seconds that an engine's API may outlive the core that failed."""
 
 
 def in_words(code: int) -> str:
@@ -37,6 +46,27 @@ def died(
         hint=cause[1].hint if cause else None,
         detail=evidence(lines, cause[0] if cause else last_error(lines)),
     )
+
+
+def gone(server: Server, when: str) -> LaunchError | None:
+    """What became of a server that answered badly: waits for its end; None where it runs on."""
+    try:
+        code = server.wait(LINGER if last_error(server.tail) else MOMENT)
+    except subprocess.TimeoutExpired:
+        return None
+    return died(server.engine, code, server.tail, when, server.signs)
+
+
+def failing(lines: tuple[str, ...]) -> str | None:
+    """Evidence of an engine that runs, if it told an error."""
+    said = last_error(lines)
+    return evidence(lines, said) if said else None
+
+
+def in_short(error: LaunchError) -> str:
+    """Its message, and the line of its evidence that tells most."""
+    said = last_error((error.detail or "").splitlines())
+    return f"{error.message}: {error_in(said)}" if said else error.message
 
 
 def evidence(lines: tuple[str, ...], telling: str | None = None) -> str | None:

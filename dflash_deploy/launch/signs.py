@@ -12,7 +12,9 @@ from dflash_deploy.engine_schema import Engine, Failure
 from dflash_deploy.reach import within
 
 _ERROR = re.compile(r"(?:^|[\s(])[\w.]*(?:Error|Exception)\b: ?\S|\berror: \S")
-_SEE_ABOVE = re.compile(r"Engine core initialization failed|See root cause above")
+_SEE_ABOVE = re.compile(
+    r"Engine core initialization failed|See root cause above|stack trace (?:\(above\)|above)"
+)
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,9 @@ def last_error(lines: Iterable[str]) -> str | None:
     """The last line that reads like an error and does not point at another one."""
     found = [line for line in lines if _ERROR.search(line) and not _SEE_ABOVE.search(line)]
     return found[-1] if found else None
+
+
+def error_in(line: str) -> str:
+    """What such a line says, without what its logger wrote before it."""
+    found = _ERROR.search(line)
+    return line[found.start() :].lstrip(" (") if found else line

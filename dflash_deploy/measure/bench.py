@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -194,14 +193,9 @@ def _round(
 def _mute(side: Side, why: str) -> LaunchError:
     """A server that answers none of its first requests, with what that points at."""
     address = side.endpoint.address
-    said = next((hint for sign, hint in TELLING.items() if sign in why), None)
-    if said:
-        hint = said
-    elif side.arm.url:
-        hint = f"curl {address}/v1/models"
-    else:
-        model = shlex.quote(side.endpoint.model)
-        hint = f"dflash serve {model} --engine {side.endpoint.engine} shows what it prints"
+    hint = next((hint for sign, hint in TELLING.items() if sign in why), None)
+    if side.arm.url:
+        hint = hint or f"curl {address}/v1/models"
     return LaunchError(f"{side.arm.name} at {address} answers no request: {why}", hint=hint)
 
 

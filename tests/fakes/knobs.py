@@ -81,6 +81,8 @@ class Knobs:
     """Leave the usage out of streamed answers."""
     crash_on: int | None
     """Crash when so many requests under /v1 have come."""
+    linger: float
+    """Seconds from such a crash to the end of the process: the core is gone, the API answers so."""
     fail_every: int
     """Answer every so many-th request with status 500; 0: none."""
     break_stream: bool
@@ -127,6 +129,7 @@ class Knobs:
             crash_block=int(_number("CRASH_BLOCK", 0)) or None,
             no_usage=bool(_text("NO_USAGE")),
             crash_on=int(crash_on) if crash_on else None,
+            linger=_number("LINGER", 0),
             fail_every=int(_number("FAIL_EVERY", 0)),
             break_stream=bool(_text("BREAK_STREAM")),
             bend=_bend(_text("BEND")),

@@ -39,6 +39,12 @@ capacity of 79.11 GiB of which 1.20 GiB is free.
 """
 
 
+CORE_DIED = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+SHUTTING_DOWN = f"""\
+RuntimeError: Worker failed with error 'out of memory', please check the stack trace above
+(APIServer pid=7) ERROR 11-29 22:01:43 [async_llm.py:906] EngineDeadError: {CORE_DIED}
+INFO:     Shutting down
+"""
 RECORDED = Path(__file__).resolve().parents[1] / "fixtures" / "logs"
 
 
@@ -100,7 +106,11 @@ def crash(knobs: Knobs) -> None:
         os.kill(os.getpid(), knobs.die_by_signal)
     sys.stderr.write(OOM if knobs.last_words is None else knobs.last_words + "\n")
     sys.stderr.flush()
-    os._exit(knobs.exit_code)
+    if knobs.linger:
+        log(SHUTTING_DOWN)
+        threading.Timer(knobs.linger, os._exit, [knobs.exit_code]).start()
+    else:
+        os._exit(knobs.exit_code)
 
 
 def _shut_down(number: int, frame: FrameType | None) -> None:

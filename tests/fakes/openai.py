@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.fakes.knobs import Knobs
-from tests.fakes.lifecycle import crash, held
+from tests.fakes.lifecycle import CORE_DIED, crash, held
 from tests.fakes.said import WORDS, logprobs, tokens
 
 
@@ -162,8 +162,12 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(self.state.knobs.answer_delay)
         with self.state.lock:
             self.state.requests += 1
-        if self.state.requests == self.state.knobs.crash_on:
-            crash(self.state.knobs)
+        crash_on = self.state.knobs.crash_on
+        if crash_on and self.state.requests >= crash_on:
+            if self.state.requests == crash_on:
+                crash(self.state.knobs)
+            self.error(500, CORE_DIED, "InternalServerError")
+            return False
         every = self.state.knobs.fail_every
         if every and self.state.requests % every == 0:
             self.error(500, f"the fake fails every {every}. request", "ServerError")

@@ -290,11 +290,12 @@ def test_ended_before_its_first_run_it_leaves_nothing(dflash, port, tmp_path, nu
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_path):
-    ended = bench(env={"FAKE_ENGINE_CRASH_ON": "22"})
+@pytest.mark.parametrize("linger", ["0", "2"])
+def test_a_server_that_dies_is_told_and_what_was_measured_is_kept(bench, tmp_path, linger):
+    ended = bench(env={"FAKE_ENGINE_CRASH_ON": "22", "FAKE_ENGINE_LINGER": linger})
     assert ended.code == 7
-    assert "while it was measured" in ended.err
-    assert "out of memory" in ended.err
+    assert "error: vLLM ended with exit code 1 while it was measured" in ended.err
+    assert "torch.OutOfMemoryError: CUDA out of memory" in ended.err
     assert "--resume" in ended.err
     assert 'Traceback (most recent call last):\n  File "/' not in ended.err
     found = report(tmp_path)
@@ -316,6 +317,13 @@ def test_servers_that_answer_too_little_everywhere_are_told_and_end_it_with_7(be
     assert json.loads(ended.out)["complete"]
     assert "in no cell were enough requests answered to count its speed" in ended.err
     assert "hint: dflash serve gpt-oss-20b --engine vllm" in ended.err
+
+
+def test_a_server_that_refuses_all_is_told_with_where_its_words_are(bench, port):
+    ended = bench(env={"FAKE_ENGINE_STATUS": "503"})
+    assert ended.code == 7
+    assert "answers no request: status 503: the fake was told to answer so" in ended.err
+    assert f"hint: dflash logs bench-plain-{port}" in ended.err
 
 
 @pytest.mark.parametrize(

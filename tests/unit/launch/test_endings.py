@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import subprocess
+from dataclasses import dataclass, field
+
 import pytest
 
-from dflash_deploy.launch.endings import died, in_words
+from dflash_deploy.launch.endings import LINGER, MOMENT, died, failing, gone, in_short, in_words
 from dflash_deploy.launch.signs import Signs, signs
 from dflash_deploy.registry import load
 from dflash_deploy.schema import EngineName
@@ -71,3 +74,51 @@ def test_damaged_weights_are_to_be_fetched_again():
                  known("transformers"))  # fmt: skip
     assert "fetches the weights again" in error.hint
     assert error.message == "the embedded engine ended with exit code 6"
+
+
+@dataclass
+class Dying:
+    """A server that ends after so many seconds."""
+
+    takes: float
+    tail: tuple[str, ...]
+    engine: EngineName = "vllm"
+    signs: Signs = field(default_factory=Signs)
+    stop_asked: bool = False
+    phase: str | None = None
+
+    def poll(self) -> int | None:
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if timeout is None or self.takes <= timeout:
+            return 1
+        raise subprocess.TimeoutExpired("vllm", timeout)
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+TOLD = ("KeyError: 'layers'", "INFO: shutting down")
+
+
+@pytest.mark.parametrize(
+    ("takes", "tail", "found"),
+    [
+        (MOMENT, (), "vLLM ended with exit code 1 while it served"),
+        (MOMENT + 1, (), None),
+        (LINGER, TOLD, "vLLM ended with exit code 1 while it served: KeyError: 'layers'"),
+        (LINGER + 1, TOLD, None),
+    ],
+)
+def test_one_that_told_an_error_is_waited_for(
+    takes: float, tail: tuple[str, ...], found: str | None
+) -> None:
+    error = gone(Dying(takes, tail), "while it served")
+    assert (error and in_short(error)) == found
+
+
+def test_only_an_error_is_evidence_of_a_server_that_runs() -> None:
+    assert failing(("INFO: ready",)) is None
+    assert failing(TOLD) == "\n".join(TOLD)

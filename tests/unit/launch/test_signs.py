@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dflash_deploy.engine_schema import Failure, PhaseSign
-from dflash_deploy.launch.signs import Signs, last_error, signs
+from dflash_deploy.launch.signs import Signs, error_in, last_error, signs
 from dflash_deploy.reach import is_range
 from dflash_deploy.registry import load
 
@@ -114,3 +114,17 @@ def test_the_last_error_is_the_one_that_names_its_cause() -> None:
 
     assert last_error(lines) == lines[0]
     assert last_error(["INFO: 0 errors"]) is None
+
+
+def test_the_root_of_a_dead_core_is_found_below_what_points_at_it() -> None:
+    root = "(Worker pid=9) ERROR 11-29 22:01:43 [x.py:1063] AssertionError: no such mode on a CPU"
+    pointing = (
+        "[core.py:1512] RuntimeError: Worker failed with error 'no such mode on a CPU', please "
+        "check the stack trace above for the root cause\n"
+        "[async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an "
+        "issue. See stack trace (above) for the root cause.\n"
+        "INFO:     Shutting down"
+    )
+    found = last_error((root, *pointing.splitlines()))
+    assert found == root
+    assert error_in(root) == "AssertionError: no such mode on a CPU"
