@@ -28,12 +28,14 @@ def can_pack(weight: Tensor) -> bool:
 def packs_once() -> bool:
     """Whether one packed copy, oneDNN's, serves every number of rows.
 
-    It is for CPUs without AVX-512. On two cores of an AMD EPYC with AVX2 the demo target's products
-    take 26, 36 and 43 ms with it for 1, 4 and 8 rows, and 40, 76 and 86 with MKL; and a row comes
-    out the same, bit for bit, at every width. With AVX-512 the two are as fast
-    (`benchmarks/kernels.py`, docs/embedded-engine.md).
+    MKL's own layout is for Intel's CPUs with AVX-512, where both are as fast. Elsewhere MKL is
+    slow: on two cores of an AMD EPYC with AVX2 the demo target's products take 40, 76 and 86 ms
+    with it for 1, 4 and 8 rows, and 26, 36 and 43 with oneDNN; with AVX-512 48, 67 and 76, and 26,
+    25 and 28 (`benchmarks/kernels.py`, docs/embedded-engine.md).
     """
-    return torch.backends.mkldnn.is_available() and not torch.cpu.get_capabilities().get("avx512_f")
+    cpu = torch.cpu.get_capabilities()
+    at_home = cpu.get("avx512_f", False) and "Intel" in str(cpu.get("cpu_name"))
+    return torch.backends.mkldnn.is_available() and not at_home
 
 
 class Linear(nn.Module):
@@ -52,6 +54,7 @@ class Linear(nn.Module):
         self.register_buffer("bias", None if bias is None else bias.contiguous())
         self._packs: dict[int, Tensor] = {}
         self._one_pack: Tensor | None = None
+        self._in_pairs = False
         self._rounded: RoundedProduct | RowProduct | None = None
 
     @property
@@ -76,6 +79,7 @@ class Linear(nn.Module):
                 self._one_pack = torch.ops.mkldnn._reorder_linear_weight(  # noqa: SLF001
                     self.weight, EXPECTED
                 )
+                self._in_pairs = not self._alike(self._one_pack)
         elif rows > 1 and rows not in self._packs:
             packed = torch.ops.mkl._mkl_reorder_linear_weight(self.weight, rows)  # noqa: SLF001
             self._packs[rows] = packed
@@ -107,10 +111,20 @@ class Linear(nn.Module):
         return cast(Tensor, product)
 
     def _by_onednn(self, x: Tensor, packed: Tensor) -> Tensor:
-        product = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001
-            x, packed, self.bias, "none", [], ""
-        )
-        return cast(Tensor, product)
+        if self._in_pairs and x.shape[0] == 1:
+            return _pointwise(x.repeat(2, 1), packed, self.bias)[:1]
+        return _pointwise(x, packed, self.bias)
+
+    def _alike(self, packed: Tensor) -> bool:
+        """Whether a row by itself is summed as among others: with AVX-512 not if it is long."""
+        two = torch.randn(2, self.weight.shape[1], generator=torch.Generator().manual_seed(0))
+        both, one = (_pointwise(x, packed, self.bias) for x in (two, two[:1]))
+        return torch.equal(both[:1], one)
+
+
+def _pointwise(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    product = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")  # noqa: SLF001
+    return cast(Tensor, product)
 
 
 def linears(module: nn.Module) -> Iterator[Linear]:
