@@ -13,7 +13,7 @@ PADS = (4, 8, 16, 48)
 
 
 def mkl(weight, widths=(4, 8, 16)):
-    """As `Linear` is where there is AVX-512."""
+    """As `Linear` is on Intel's CPUs with AVX-512."""
     packs = {rows: torch.ops.mkl._mkl_reorder_linear_weight(weight, rows) for rows in widths}  # noqa: SLF001
 
     def product(x):
