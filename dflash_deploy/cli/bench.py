@@ -34,7 +34,7 @@ def bench(
         Path | None, typer.Option("--report", help="Also as a page or text: FILE.html or FILE.md.")
     ] = None,
 ) -> None:
-    """Measure what DFlash gains for MODEL here: speed, latency and acceptance by load."""
+    """Measure what DFlash gains for MODEL here, by load. Speed, latency and acceptance."""
     from dflash_deploy.cli._benching import bench as run
 
     run(replace(

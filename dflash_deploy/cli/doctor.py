@@ -17,7 +17,7 @@ AREA, STATE = 11, 9
 
 
 def doctor(*, registry: RegistryOpt = None, json: JsonOpt = False) -> None:
-    """Say whether a server can start here, and how to mend what is in the way.
+    """Say whether a server can start here, and what mends it if not.
 
     GPUs, engines, Docker, the hub, disk, caches, limits, and whose `dflash` this is. A note keeps
     nothing; a problem does.

@@ -20,7 +20,7 @@ NoDriverCheckOpt = Annotated[
 ]
 
 app = typer.Typer(
-    help="Install, list and remove engines, each release in an environment of its own.",
+    help="Install, list and remove engines, each release by itself.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -30,7 +30,7 @@ app = typer.Typer(
 def install(
     release: ReleaseArg, *, no_driver_check: NoDriverCheckOpt = False, json: JsonOpt = False
 ) -> None:
-    """Install a release: driver and disk are checked first, the engine itself afterwards."""
+    """Install a release. Driver and disk are checked first, the engine itself afterwards."""
     from dflash_deploy.cli import _installing
 
     made, new = _installing.installed(release, check_driver=not no_driver_check)
@@ -46,7 +46,7 @@ def install(
 
 @app.command("list")
 def list_engines(*, json: JsonOpt = False) -> None:
-    """List the engines that `dflash serve` would find, and what is half-way."""
+    """List the engines that `dflash serve` would find, whole or not."""
     from dflash_deploy.cli import _installing
 
     found = _installing.every()

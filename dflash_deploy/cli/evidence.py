@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dflash_deploy.registry import Registry
 
 app = typer.Typer(
-    help="Evidence from benchmarks of your own: a recipe's status follows from it.",
+    help="Benchmarks of your own: a recipe's status follows from them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -42,7 +42,7 @@ def add(
     show: Annotated[bool, typer.Option("--print", help="Print the file, write nothing.")] = False,
     json: JsonOpt = False,
 ) -> None:
-    """Take the figures of REPORT as evidence for its entry; shipped fixes to it still arrive."""
+    """Take the figures of REPORT as evidence for its entry. Shipped fixes to it still arrive."""
     from dflash_deploy.cli import _entry_file
     from dflash_deploy.entry_yaml import as_yaml
     from dflash_deploy.errors import UsageError

@@ -37,7 +37,9 @@ def explain(
     registry: opt.RegistryOpt = None,
     json: opt.JsonOpt = False,
 ) -> None:
-    """Say what is stale, wrong or missing in a published command, and print the right one.
+    """Say what is wrong in a published command; print the right one.
+
+    Flag by flag: what is stale, wrong or missing.
 
     Ends with 0 where there is a right one for every command; else as `plan` would of the first
     without one: 3 for a model that is not in the registry, 4 for what does not fit or work.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from dflash_deploy.cli import _output
-from dflash_deploy.cli._options import EngineOpt, GpuOpt, JsonOpt, RegistryOpt
+from dflash_deploy.cli._options import EngineOption, GpuOpt, JsonOpt, RegistryOpt
 
 if TYPE_CHECKING:
     from dflash_deploy.fits import Fitting
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 def list_models(
     query: Annotated[str, typer.Argument(help="Part of a name.")] = "",
     *,
-    engine: EngineOpt = None,
+    engine: Annotated[
+        EngineOption | None, typer.Option("--engine", "-e", help="Only what it serves.")
+    ] = None,
     fits: Annotated[bool, typer.Option("--fits", help="Only what the cards here hold.")] = False,
     gpu: GpuOpt = None,
     registry: RegistryOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """List the supported targets with their drafts and best published speed-up."""
+    """List what can be served, its drafts and best speed-up on record."""
     from dflash_deploy.registry import load
     from dflash_deploy.summary import matches, order, summarise
 

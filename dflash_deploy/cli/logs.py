@@ -25,7 +25,7 @@ def logs(
         int | None, typer.Option("--lines", "-n", min=0, help="Begin with the last N lines.")
     ] = None,
 ) -> None:
-    """Print the log of a detached server, of a container or of one that was measured."""
+    """Print the log of a server. Detached, in a container or measured, also after its end."""
     from pathlib import Path
 
     from dflash_deploy.errors import UsageError

@@ -26,7 +26,7 @@ def ps(
     ] = False,
     json: opt.JsonOpt = False,
 ) -> None:
-    """List the servers that run, in containers too: the state and acceptance length of each."""
+    """List the servers that run, with state and acceptance length. Those in containers too."""
     from dflash_deploy.launch import containers, state
     from dflash_deploy.launch.servers import HEALTH_TIMEOUT, sweep
 

@@ -30,7 +30,7 @@ def pull(
     registry: opt.RegistryOpt = None,
     json: opt.JsonOpt = False,
 ) -> None:
-    """Fetch the weights of MODEL and of its draft: resumed, and each file verified."""
+    """Fetch the weights of MODEL and its draft, each file verified. Goes on where it ended."""
     from dflash_deploy.cli._planning import Wanted
     from dflash_deploy.cli._pulling import choose, pulled, seen
 

@@ -90,7 +90,7 @@ def check(
 
 @app.command("schema")
 def schema() -> None:
-    """Print the JSON Schema of a registry entry, for editors and validators."""
+    """Print the JSON Schema of an entry, for editors and validators."""
     import msgspec
 
     from dflash_deploy.schema import Model

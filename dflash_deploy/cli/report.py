@@ -41,7 +41,7 @@ def report(
     registry: RegistryOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Show the report in FILE: where DFlash pays, the tables, and what was published."""
+    """Show a saved benchmark again: where DFlash pays, and the tables."""
     from dflash_deploy.errors import UsageError
     from dflash_deploy.measure.results import read
 

@@ -82,7 +82,7 @@ def serve(
     no_wait: NoWaitOpt = False,
     json: opt.JsonOpt = False,
 ) -> None:
-    """Start a server for MODEL with DFlash, prove that it speculates, and stay until it ends."""
+    """Start a server for MODEL and prove that it speculates. Stays until it ends, or --detach."""
     from dflash_deploy.cli._planning import Wanted
     from dflash_deploy.cli._serving import Gate, as_follower, in_background, in_foreground
     from dflash_deploy.errors import UsageError

@@ -28,7 +28,7 @@ def show(
     registry: RegistryOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Show everything the registry knows about MODEL; a draft's hub id shows that draft.
+    """Show what the registry knows about MODEL. A draft's hub id shows that draft.
 
     --memory shows instead what it takes of the cards here, or of --gpu; --engine is for that.
     """

@@ -47,7 +47,7 @@ def top(
     count: CountOpt = None,
     json: opt.JsonOpt = False,
 ) -> None:
-    """Watch the servers: acceptance, speed, latency and load of the last 10 seconds. q ends it."""
+    """Watch the servers: acceptance, speed, latency and load. Of the last 10 s; q ends it."""
     from contextlib import suppress
 
     with suppress(KeyboardInterrupt):  # the usual end

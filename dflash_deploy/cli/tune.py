@@ -26,7 +26,7 @@ def tune(
         bool, typer.Option("--print", help="Print the recipe, write none.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Find the block size of MODEL for each load here, and write it as your recipe."""
+    """Find the block size for each load here, as a recipe of yours."""
     from dflash_deploy.cli._tuning import Tuning
     from dflash_deploy.cli._tuning import tune as run
 

@@ -44,7 +44,7 @@ def verify(
     url: UrlOpt = None,
     baseline_url: BaselineOpt = None,
 ) -> None:
-    """Compare MODEL's answers with and without DFlash: are they lossless here? Exit 8 if not."""
+    """Compare MODEL's answers with and without DFlash. Exit 8 if they are not lossless here."""
     from dflash_deploy.cli._verifying import Verifying
     from dflash_deploy.cli._verifying import verify as run
 
