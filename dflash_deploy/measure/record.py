@@ -93,15 +93,18 @@ def curve(
 ) -> Curve | None:
     """Published gains of this block over loads: of this task, else of another that is named.
 
-    Of several sources the one of this engine, then the one with the most loads.
+    Of several sources the one of this engine, then the one with the most loads. The embedded engine
+    stands beside itself alone, be it at one load: gains on a CPU are not those of servers on GPUs.
     """
     if block is None:
         return None
+    embedded = report.engine == "transformers"
     found = [
         each
         for evidence in published
         for name in dict.fromkeys(row.task for row in evidence.results)
-        if len((each := _curve(evidence, name, block)).points) > 1
+        if (evidence.engine == report.engine or not embedded)
+        and len((each := _curve(evidence, name, block)).points) > (0 if embedded else 1)
     ]
 
     def rank(each: Curve) -> tuple[bool, bool, bool, int]:
