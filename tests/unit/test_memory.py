@@ -14,7 +14,9 @@ from dflash_deploy.memory import Demand, fit
 from dflash_deploy.registry import load
 
 REGISTRY = load(user=False)
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+DOCS = Path(__file__).parents[2] / "docs"
+EVIDENCE = DOCS / "evidence"
+TOLD = (DOCS / "memory.md").read_text()
 SEEN = [
     run for name in ("cache", "fit")
     for run in json.loads((EVIDENCE / f"2026-11-28-h200-vllm-0.26.0-{name}.json").read_text())["runs"]
@@ -43,6 +45,9 @@ def test_weights_cache_and_concurrency_are_within_five_percent(run) -> None:
     assert found.target + found.draft == pytest.approx(run["weights_gib"], rel=0.05)
     assert found.cache == pytest.approx(run["kv_cache_gib"], rel=0.05)
     assert found.requests == pytest.approx(run["maximum_concurrency"], rel=0.05)
+    told = (found.target + found.draft, run["weights_gib"], found.cache, run["kv_cache_gib"],
+            found.requests, run["maximum_concurrency"])  # fmt: skip
+    assert f"| {' | '.join(f'{number:.2f}' for number in told)} |" in TOLD
 
 
 DEMAND = Demand(context=32768, concurrency=64, block_size=16, batched_tokens=9088)
@@ -92,6 +97,9 @@ def test_published_minimums_are_near_the_smallest_cards_that_fit() -> None:
     }  # fmt: skip
     assert len(ratios) >= 20
     assert median(ratios.values()) == pytest.approx(1, abs=0.05)
+    near = sum(0.9 <= ratio <= 1.1 for ratio in ratios.values())
+    assert f"For {len(ratios)} targets" in TOLD
+    assert f"for {near} of them, at the median {median(ratios.values()):.2f} of it" in TOLD
     assert {name for name, ratio in ratios.items() if not 0.9 < ratio < 1.2} == {
         "qwen3.5-4b", "gpt-oss-120b",
     }  # fmt: skip

@@ -14,6 +14,7 @@ from dflash_deploy.registry import load
 from dflash_deploy.sglang_cache import pools
 from dflash_deploy.sglang_memory import fit, prefill_chunk, reserve, static_fraction
 
+TOLD = (Path(__file__).parents[2] / "docs/memory.md").read_text()
 REGISTRY = load(user=False)
 H100, H200 = 79.1, 139.8
 DEMAND = Demand(context=32768, concurrency=48, block_size=16, batched_tokens=8192,
@@ -121,6 +122,7 @@ def test_tokens_of_a_published_run_on_an_h200() -> None:
     assert tokens == pytest.approx(450_060, rel=0.02)
     assert tokens * 16 * 4096 / GIB == pytest.approx(27.5, rel=0.02)
     assert tokens * 5 * 4096 / GIB == pytest.approx(8.6, rel=0.02)
+    assert f"| 450,060 | {tokens:,.0f} | {tokens / 450_060 - 1:+.1%} |" in TOLD
 
 
 def test_the_share_sglang_takes_when_none_is_given() -> None:
@@ -166,4 +168,6 @@ def test_what_sglang_itself_reported_on_an_h200() -> None:
         run["weights_gib"] + run["draft_gib"], rel=0.01
     )
     assert found.cache == pytest.approx(seen, rel=0.01)
-    assert found.requests * run["context"] == pytest.approx(run["tokens"], rel=0.01)
+    tokens = found.requests * run["context"]
+    assert tokens == pytest.approx(run["tokens"], rel=0.01)
+    assert f"| {run['tokens']:,} | {tokens:,.0f} | {tokens / run['tokens'] - 1:+.1%} |" in TOLD
