@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from dflash_deploy.errors import LaunchError
-from dflash_deploy.launch.signs import Signs, error_in, last_error
+from dflash_deploy.launch.signs import Signs, error_in, last_error, without_leavings
 from dflash_deploy.schema import EngineName
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def in_short(error: LaunchError) -> str:
 
 def evidence(lines: tuple[str, ...], telling: str | None = None) -> str | None:
     """The last lines, and before them the one that tells most where it is not among them."""
-    shown = lines[-SHOWN_LINES:]
+    shown = without_leavings(lines)[-SHOWN_LINES:]
     if telling is not None and telling not in shown:
         shown = (telling, "...", *shown)
     return "\n".join(shown) or None

@@ -11,9 +11,19 @@ from packaging.version import InvalidVersion, Version
 from dflash_deploy.engine_schema import Engine, Failure
 from dflash_deploy.reach import within
 
-_ERROR = re.compile(r"(?:^|[\s(])[\w.]*(?:Error|Exception)\b: ?\S|\berror: \S")
-_SEE_ABOVE = re.compile(
-    r"Engine core initialization failed|See root cause above|stack trace (?:\(above\)|above)"
+_ERROR = re.compile(
+    r"(?:^|[\s(])[\w.]*(?:Error|Exception)\b: ?\S|\berror: \S|^ *(?:Value|Assertion) error, \S"
+)
+"""The last: as pydantic tells one, below the line that counts its errors."""
+_INPUT = re.compile(r" \[type=\w+, input_value=.*")
+_POINTS = re.compile(
+    r"Engine core initialization failed|[Ss]ee root cause above|stack trace (?:\(above\)|above)"
+    r"|[Ss]ee stack trace for root cause|RuntimeError: cancelled$"
+)
+"""What only follows from another error; `cancelled`: vLLM's queue to a worker that is gone."""
+_LEAVING = re.compile(
+    r"^nanobind: |^ - (?:leaked |\.\.\. skipped)|^See https://nanobind"
+    r"|resource_tracker: There appear|^ +warnings\.warn\("
 )
 
 
@@ -56,12 +66,18 @@ def signs(engine: Engine, version: str) -> Signs:
 
 
 def last_error(lines: Iterable[str]) -> str | None:
-    """The last line that reads like an error and does not point at another one."""
-    found = [line for line in lines if _ERROR.search(line) and not _SEE_ABOVE.search(line)]
-    return found[-1] if found else None
+    """The last line that reads like an error, one that points at another only if none else does."""
+    found = [line for line in lines if _ERROR.search(line)]
+    telling = [line for line in found if not _POINTS.search(line)]
+    return next(reversed(telling or found), None)
+
+
+def without_leavings(lines: Iterable[str]) -> tuple[str, ...]:
+    """Without what Python and its extensions count when any process of an engine leaves."""
+    return tuple(line for line in lines if not _LEAVING.search(line))
 
 
 def error_in(line: str) -> str:
-    """What such a line says, without what its logger wrote before it."""
+    """What such a line says, without what its logger wrote before it and pydantic behind it."""
     found = _ERROR.search(line)
-    return line[found.start() :].lstrip(" (") if found else line
+    return _INPUT.sub("", line[found.start() :].lstrip(" (")) if found else line

@@ -28,6 +28,34 @@ def test_the_cause_is_shown_though_many_lines_follow_it() -> None:
     assert "another target" in error.hint
 
 
+LEAVINGS = """\
+nanobind: leaked 4 instances!
+ - leaked instance 0x7f718d150ba8 of type "triton._C.libtriton.ir.attribute"
+ - ... skipped remainder
+nanobind: this is likely caused by a reference counting issue in the binding code.
+See https://nanobind.readthedocs.io/en/latest/refleaks.html/usr/lib/python3.12/multiprocessing/\
+resource_tracker.py:254: UserWarning: resource_tracker: There appear to be 1 leaked semaphore objects
+  warnings.warn('resource_tracker: There appear to be %d '
+/usr/lib/python3.12/multiprocessing/resource_tracker.py:254: UserWarning: resource_tracker: There \
+appear to be 1 leaked shared_memory objects to clean up at shutdown
+  warnings.warn('resource_tracker: There appear to be %d '
+"""
+
+
+def test_what_a_process_leaves_behind_is_no_evidence() -> None:
+    killed = (
+        "(EngineCore pid=8) ERROR 11-29 22:35:02 [multiproc_executor.py:315] Worker proc "
+        "VllmWorker-0 died unexpectedly (exit code: None), shutting down executor."
+    )
+    lines = (killed, "RuntimeError: cancelled", *LEAVINGS.splitlines() * 3)
+
+    error = died("vllm", 0, lines, "while it served", known("vllm"))
+
+    assert error.detail == "\n".join(lines[:2])
+    assert error.hint is not None
+    assert "dmesg" in error.hint
+
+
 def test_an_unknown_error_is_shown_as_well() -> None:
     lines = ("KeyError: 'layers'", *(f"line {n}" for n in range(30)))
 

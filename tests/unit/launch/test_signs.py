@@ -113,6 +113,7 @@ def test_the_last_error_is_the_one_that_names_its_cause() -> None:
     ]
 
     assert last_error(lines) == lines[0]
+    assert last_error(lines[1:]) == lines[2]
     assert last_error(["INFO: 0 errors"]) is None
 
 
@@ -128,3 +129,56 @@ def test_the_root_of_a_dead_core_is_found_below_what_points_at_it() -> None:
     found = last_error((root, *pointing.splitlines()))
     assert found == root
     assert error_in(root) == "AssertionError: no such mode on a CPU"
+
+
+def test_a_worker_that_failed_to_start_is_told_by_its_own_error() -> None:
+    lines = (
+        "(Worker pid=9) ERROR 11-29 22:37:46 [x.py:912] KeyError: 'layers'",
+        (
+            "(EngineCore pid=8) ERROR 11-29 22:37:46 [core.py:1404] Exception: WorkerProc initialization"
+            " failed due to an exception in a background process. See stack trace for root cause."
+        ),
+    )
+    assert last_error(lines) == lines[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Worker proc VllmWorker-0 died unexpectedly (exit code: None), shutting down executor.",
+        "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
+        (
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+            "proc(s): {'EngineCore': -9}"
+        ),
+        (
+            "ERROR [core_client.py:564] Engine core proc EngineCore_DP0 died unexpectedly, shutting "
+            "down client."
+        ),
+    ],
+)
+def test_a_process_that_was_killed_is_the_cause_where_nothing_else_is_told(line: str) -> None:
+    found = of("vllm").cause([line])
+    assert found is not None
+    assert found[1].id == "process-killed"
+    told = of("vllm").cause(["torch.OutOfMemoryError: CUDA out of memory.", line])
+    assert told is not None
+    assert told[1].id == "out-of-memory"
+
+
+def test_a_core_that_failed_by_itself_was_not_killed() -> None:
+    assert of("vllm").cause(["Failed core proc(s): {'EngineCore': 1}"]) is None
+
+
+def test_an_error_of_a_configuration_is_told_without_what_was_given() -> None:
+    lines = (
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+        (
+            "  Value error, Cannot find the config file for awq [type=value_error, "
+            "input_value=ArgsKwargs((), {'model_co... 'shutdown_timeout': 0}), input_type=ArgsKwargs]"
+        ),
+        "    For further information visit https://errors.pydantic.dev/2.14/v/value_error",
+    )
+    found = last_error(lines)
+    assert found == lines[1]
+    assert error_in(found) == "Value error, Cannot find the config file for awq"
