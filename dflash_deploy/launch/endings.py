@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from dflash_deploy.errors import LaunchError
-from dflash_deploy.launch.signs import Signs, error_in, last_error, without_leavings
+from dflash_deploy.launch.signs import Signs, error_in, last_error, points, without_leavings
 from dflash_deploy.schema import EngineName
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def failing(lines: tuple[str, ...]) -> str | None:
 
 
 def in_short(error: LaunchError) -> str:
-    """Its message, and the line of its evidence that tells most."""
+    """Its message, and the line of its evidence that tells most, if that tells anything."""
     said = last_error((error.detail or "").splitlines())
-    return f"{error.message}: {error_in(said)}" if said else error.message
+    return f"{error.message}: {error_in(said)}" if said and not points(said) else error.message
 
 
 def evidence(lines: tuple[str, ...], telling: str | None = None) -> str | None:

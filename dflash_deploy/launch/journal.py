@@ -16,6 +16,8 @@ KEPT = 3
 """Files, the newest and older ones named `.1`, `.2`."""
 CHUNK = 64 * 1024
 PAUSE = 0.2
+AGAIN = "starting it again"
+"""The keeper's word between two lives of a server, which share a log."""
 
 
 class Journal:
@@ -71,6 +73,12 @@ def last_lines(path: Path, size: int = CHUNK) -> list[str]:
             return file.read().decode("utf-8", "replace").replace("\r", "\n").splitlines()
     except OSError:
         return []
+
+
+def of_this_life(lines: list[str]) -> list[str]:
+    """Those since the server was last started again."""
+    last = next((at for at in range(len(lines), 0, -1) if AGAIN in lines[at - 1]), 0)
+    return lines[last:]
 
 
 class Reader:

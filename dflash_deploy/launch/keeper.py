@@ -23,7 +23,7 @@ from dflash_deploy.errors import DFlashError, LaunchError
 from dflash_deploy.launch import state
 from dflash_deploy.launch.endings import died
 from dflash_deploy.launch.health import time_allowed, wait_ready
-from dflash_deploy.launch.journal import Journal
+from dflash_deploy.launch.journal import AGAIN, Journal
 from dflash_deploy.launch.process import EngineProcess, start
 from dflash_deploy.measure.proof import provable, prove
 from dflash_deploy.plan import Plan
@@ -105,7 +105,7 @@ class Keeper:
             pause = min(self._order.backoff * 2**crashes, LONGEST_BACKOFF)
             crashes += 1
             limit = self._record.restart
-            self.say(f"{last_words}; starting it again in {pause:g} s ({crashes} of {limit})")
+            self.say(f"{last_words}; {AGAIN} in {pause:g} s ({crashes} of {limit})")
             self._note(restarts=self._record.restarts + 1, ready=False, speculation=None)
             if not self._slept(pause):
                 self._forget()

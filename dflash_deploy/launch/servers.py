@@ -100,7 +100,7 @@ def condition(record: state.Record, signs: Signs, patience: float = HEALTH_TIMEO
     if record.ready:
         return "not answering"
     lines = journal.last_lines(Path(record.log)) if record.log else []
-    return signs.last_phase(lines) or "starting"
+    return signs.last_phase(journal.of_this_life(lines)) or "starting"
 
 
 def healthy(url: str, patience: float) -> bool:

@@ -68,8 +68,12 @@ def signs(engine: Engine, version: str) -> Signs:
 def last_error(lines: Iterable[str]) -> str | None:
     """The last line that reads like an error, one that points at another only if none else does."""
     found = [line for line in lines if _ERROR.search(line)]
-    telling = [line for line in found if not _POINTS.search(line)]
-    return next(reversed(telling or found), None)
+    return next(reversed([line for line in found if not points(line)] or found), None)
+
+
+def points(line: str) -> bool:
+    """Whether an error only follows from another one."""
+    return _POINTS.search(line) is not None
 
 
 def without_leavings(lines: Iterable[str]) -> tuple[str, ...]:

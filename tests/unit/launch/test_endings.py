@@ -52,6 +52,7 @@ def test_what_a_process_leaves_behind_is_no_evidence() -> None:
     error = died("vllm", 0, lines, "while it served", known("vllm"))
 
     assert error.detail == "\n".join(lines[:2])
+    assert in_short(error) == "vLLM ended with exit code 0 while it served"
     assert error.hint is not None
     assert "dmesg" in error.hint
 

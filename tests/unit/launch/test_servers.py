@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from dflash_deploy.launch.process import LAUNCH_ID
 from dflash_deploy.launch.signs import Signs
 from tests.fakes.plans import plan
 
+PHASES = ("loading weights", "compiling")
 STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True)\ntime.sleep(60)"
 
 
@@ -104,6 +106,18 @@ def test_how_a_server_is_that_does_not_answer() -> None:
     assert servers.condition(record(), Signs()) == "starting"
     assert servers.condition(record(ready=True), Signs()) == "not answering"
     assert servers.condition(record(ended="SGLang ended"), Signs()) == "SGLang ended"
+
+
+def test_how_far_it_is_is_told_of_its_last_start() -> None:
+    signs = Signs(phases=tuple((name, re.compile(name)) for name in PHASES))
+    log = state.log_of("qwen3-4b-8000")
+    log.parent.mkdir(parents=True)
+    lines = ["compiling", "dflash: vLLM ended with exit code 0; starting it again in 1 s (1 of 1)"]
+    log.write_text("\n".join(lines))
+    assert servers.condition(record(log=str(log)), signs) == "starting"
+
+    log.write_text("\n".join([*lines, "loading weights"]))
+    assert servers.condition(record(log=str(log)), signs) == "loading weights"
 
 
 def test_a_foreground_server_runs_though_nothing_can_be_written(
