@@ -42,7 +42,7 @@ EngineOpt = Annotated[
 ]
 VersionOpt = Annotated[
     str | None,
-    typer.Option("--engine-version", help="Release to plan for. Default: found, or the newest."),
+    typer.Option("--engine-version", help="Release to plan for. Default: the newest known."),
 ]
 GpuOpt = Annotated[
     str | None, typer.Option("--gpu", help="Cards to plan for, as H100:2. Default: found here.")

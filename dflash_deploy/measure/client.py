@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dflash_deploy.errors import LaunchError
-from dflash_deploy.measure.connection import connect, message_of, refusal, unreachable
+from dflash_deploy.measure.connection import (
+    WORDS_ELSEWHERE,
+    connect,
+    message_of,
+    refusal,
+    unreachable,
+)
 from dflash_deploy.measure.lossless import Token
 from dflash_deploy.measure.told import tokens_of
 from dflash_deploy.plan import Endpoint
@@ -116,7 +122,8 @@ def parse_event(data: str) -> Delta:
     except (ValueError, RecursionError) as error:
         raise _broken(f"not JSON: {data[:80]}") from error
     if isinstance(event, dict) and "error" in event:
-        raise LaunchError(f"the server stopped answering: {message_of(data.encode())}")
+        said = message_of(data.encode()) or "it did not say why"
+        raise LaunchError(f"the server stopped answering: {said}", hint=WORDS_ELSEWHERE)
     try:
         return _delta(event)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LOCAL = {"127.0.0.1", "::1", "localhost"}
 CONNECT_TIMEOUT = 5.0
+WORDS_ELSEWHERE = "what the server printed says more"
 
 
 def connect(endpoint: Endpoint, *, read_timeout: float | None) -> httpx.Client:
@@ -167,7 +168,7 @@ def refusal(endpoint: Endpoint, answer: httpx.Response) -> DFlashError:
         case _ if status >= 500:
             return LaunchError(
                 f"the server failed ({status}): {said or 'it did not say why'}",
-                hint="what the server printed says more",
+                hint=WORDS_ELSEWHERE,
             )
     return _declined(f"the server refused the request ({status})", said)
 

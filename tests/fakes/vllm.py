@@ -47,7 +47,7 @@ class VllmHandler(Handler):
 
     def get(self, path: str) -> bool:
         if path == "/health":
-            self.reply(200, "")
+            self.reply(503 if self.state.dead else 200, "")
         elif path == "/version":
             self.reply(200, {"version": self.state.knobs.version})
         elif path == "/metrics" and self.state.knobs.metrics:

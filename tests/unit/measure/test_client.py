@@ -135,8 +135,9 @@ def test_events(data: str, delta: Delta) -> None:
 
 
 def test_an_error_in_the_middle_of_a_stream() -> None:
-    with pytest.raises(LaunchError, match="EngineDead"):
+    with pytest.raises(LaunchError, match="EngineDead") as caught:
         parse_event('{"error": {"message": "EngineDead", "code": 500}}')
+    assert caught.value.hint == "what the server printed says more"
     with pytest.raises(LaunchError, match="not JSON"):
         parse_event("<html>")
 
