@@ -50,13 +50,16 @@ def meant(entry: Entry, model: str) -> Draft | None:
 def engine_statuses(entry: Entry, draft: Draft | None = None) -> dict[EngineName, Status]:
     """Each engine that some recipe is for, in the registry's order of preference.
 
-    With a draft: that some recipe with this draft is for.
+    With a draft: that some recipe with this draft is for. Without: of the first draft, which a plan
+    takes unless told, where the engine has a recipe with it. An overlay's further draft, as `train`
+    writes it, has its recipes in front of them.
     """
     found: dict[EngineName, Status] = {}
-    for recipe in entry.model.recipes:
+    first = (None, *(each.id for each in entry.model.drafts[:1]))
+    for recipe in sorted(entry.model.recipes, key=lambda each: each.draft not in first):
         if draft is not None and entry.draft(recipe.draft) != draft:
             continue
-        if recipe.when.engine:  # the first draft's recipes come before those of further drafts
+        if recipe.when.engine:
             found.setdefault(recipe.when.engine, seen(entry, recipe))
     return found
 

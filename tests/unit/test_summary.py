@@ -92,6 +92,18 @@ def test_an_engines_status_is_that_of_the_draft_that_is_asked_about() -> None:
     assert engine_statuses(unread, unread.draft("JonasLoos/Qwen3.8-27B-DFlash2-b32")) == {}
 
 
+def test_a_further_draft_whose_recipes_stand_in_front_does_not_speak_for_the_first() -> None:
+    entry = load(user=False).find("smollm2-135m")
+    (first,) = entry.model.drafts
+    further = replace(first, id="me/Trained")
+    shipped = entry.model.recipes
+    in_front = replace(shipped[0], name="trained", draft=further.id)
+    overlaid = changed(entry, drafts=[first, further], recipes=[in_front, *shipped])
+    found = engine_statuses(overlaid)
+    assert found == engine_statuses(entry)
+    assert found["transformers"] == "verified"
+
+
 def test_the_best_gain_is_the_largest_that_a_release_showed() -> None:
     evidence = [
         seen(Measurement(task="gsm8k", speedup=2.0), Measurement(task="mbpp", speedup=3.25)),
