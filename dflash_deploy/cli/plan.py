@@ -53,7 +53,8 @@ def plan(
     trust_remote_code: opt.TrustOpt = False,
     registry: opt.RegistryOpt = None,
     form: Annotated[
-        Format, typer.Option("--format", "-f", help="How to print it.")
+        Format,
+        typer.Option("--format", "-f", metavar="FORM", help=f"One of {', '.join(Format)}."),
     ] = Format.command,
     replicas: Annotated[
         int, typer.Option(min=1, help="Servers behind a router (--format k8s or compose).")
