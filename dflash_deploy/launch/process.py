@@ -25,6 +25,8 @@ from dflash_deploy.schema import EngineName
 GRACE = 10.0
 """Seconds an engine gets between SIGTERM and SIGKILL."""
 LAUNCH_ID = "DFLASH_LAUNCH_ID"
+KEPT_ENVIRONMENT = {"SPT_NOENV": "1"}
+"""Told so, setproctitle writes a name (`VLLM::EngineCore`) over no environment: our mark stays."""
 
 
 class EngineProcess:
@@ -63,7 +65,7 @@ class EngineProcess:
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=sink,
-                env={**self._command.env, LAUNCH_ID: self._launch_id},
+                env={**self._command.env, **KEPT_ENVIRONMENT, LAUNCH_ID: self._launch_id},
                 # out of reach of the terminal's Ctrl-C: what the engine gets, it gets once
                 start_new_session=True,
             )

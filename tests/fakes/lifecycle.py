@@ -69,10 +69,12 @@ def begin(knobs: Knobs, argv: Sequence[str]) -> None:
     _record_pid(knobs)
     if knobs.echo:
         Path(knobs.echo).write_text(json.dumps({"argv": list(argv), "env": dict(os.environ)}))
+    # as setproctitle does, which both engines name their processes with
+    environ = dict(os.environ) if os.environ.get("SPT_NOENV") else {}
     for index in range(knobs.workers + knobs.setsid_worker):
         kind = "setsid" if index == knobs.workers else "plain"
         extra = [knobs.pids] if knobs.pids else []
-        subprocess.Popen([sys.executable, "-I", "-S", "-c", WORKER, kind, *extra])
+        subprocess.Popen([sys.executable, "-I", "-S", "-c", WORKER, kind, *extra], env=environ)
     if knobs.workers + knobs.setsid_worker:
         _until_recorded(knobs)
     if knobs.crash_after is not None:
