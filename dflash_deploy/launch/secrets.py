@@ -12,6 +12,8 @@ from dflash_deploy.errors import UsageError
 from dflash_deploy.plan import Plan
 
 CONFIG_FLAG = "--config"
+OWN_KEYS = {"vllm": "VLLM_API_KEY"}
+"""Where engines look for a key by themselves: with one that no plan speaks of, we get no answer."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ def check_secrets(plan: Plan, environ: Mapping[str, str]) -> None:
                 f"the environment variable {secret.taken_from} is not set",
                 hint=f"export {secret.taken_from}=...",
             )
+    own = OWN_KEYS.get(plan.engine)
+    if own and environ.get(own) and not plan.secrets:
+        raise UsageError(
+            f"{own} is set: the server would ask for a key that dflash was not told",
+            hint=f'export DFLASH_API_KEY="${own}", or unset {own}',
+        )
     given = (argument.partition("=")[0] for argument in plan.argv)
     if CONFIG_FLAG in given and not all(secret.env for secret in plan.secrets):
         raise UsageError(

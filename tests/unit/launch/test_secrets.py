@@ -55,6 +55,17 @@ def test_a_key_that_is_not_set_is_a_usage_error() -> None:
     assert caught.value.hint == "export MINE=..."
 
 
+def test_a_key_that_only_the_engine_would_find_is_refused() -> None:
+    with pytest.raises(UsageError, match="VLLM_API_KEY is set") as caught:
+        with_secrets(plan("vllm"), {"VLLM_API_KEY": KEY})
+    assert caught.value.hint == 'export DFLASH_API_KEY="$VLLM_API_KEY", or unset VLLM_API_KEY'
+
+    mine = {"MINE": KEY, "VLLM_API_KEY": "other"}
+    assert with_secrets(plan("vllm", api_key_env="MINE"), mine).env["VLLM_API_KEY"] == KEY
+    assert with_secrets(plan("sglang"), {"VLLM_API_KEY": KEY})
+    assert with_secrets(plan("vllm"), {"VLLM_API_KEY": ""})
+
+
 def test_a_second_config_file_is_refused() -> None:
     a_plan = plan("sglang", api_key_env="MINE", extra=("--config=mine.yaml",))
 
