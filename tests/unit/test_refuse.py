@@ -217,6 +217,7 @@ def test_with_remote_code_nothing_brings_other_code(words) -> None:
         (("--config", "x.yaml"), "would contradict"),
         (("--uds", "/tmp/x"), "would contradict"),
         (("--disable-log-stats",), "would contradict"),
+        (("--headless",), "would contradict"),
         (("--hf-token", "hf_x"), "everybody to see"),
     ],
 )
