@@ -12,7 +12,7 @@ import msgspec
 from dflash_deploy import hardware
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._planning import Wanted, planned, request_for
-from dflash_deploy.cli._running import announce, headline, ready
+from dflash_deploy.cli._running import announce, check_plain, headline, ready
 from dflash_deploy.cli._serving import Gate, unproven
 from dflash_deploy.container import Container, check_carried, container, devices
 from dflash_deploy.errors import Interrupted
@@ -103,6 +103,7 @@ def _prepared(wanted: Wanted) -> Boxing:
     box = on_own_cards(container(plan, engine).here, plan, registry.gpus)
     check_not_ours(plan.host, plan.port)
     check_port_free(plan.host, plan.port)
+    check_plain(plan)
     check_free(plan.hardware, plan.cards_here, plan.memory, plan.engine)
     announce(plan)
     _output.note(headline(plan))

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from dflash_deploy.measure.verdict import Verdict
 
 
+TLS = frozenset({"--ssl-keyfile", "--ssl-certfile"})
+
+
 @dataclass(frozen=True)
 class Prepared:
     """Everything that is decided and fetched before an engine starts."""
@@ -61,6 +64,7 @@ def prepared(wanted: Wanted, engine_env: Path | None) -> Prepared:
     name = server_name(registry.find(wanted.model), plan.port)
     check_not_ours(plan.host, plan.port)
     check_port_free(plan.host, plan.port)
+    check_plain(plan)
     check_free(plan.hardware, plan.cards_here, plan.memory, plan.engine)
     announce(plan)  # licences and warnings come before anything is fetched
     said = plan.warnings
@@ -112,6 +116,16 @@ def running(
 def server_name(entry: Entry, port: int) -> str:
     """What a user types for a server: `qwen3-8b-8000`."""
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', entry.name)}-{port}".lstrip(".-")
+
+
+def check_plain(plan: Plan) -> None:
+    """A server that speaks TLS would never seem ready. Raises UsageError."""
+    flags = (word.partition("=")[0] for word in plan.argv)
+    if spoken := next((flag for flag in flags if flag in TLS), None):
+        raise UsageError(
+            f"{spoken}: dflash speaks plain http with the servers that it starts",
+            hint="leave it out: a proxy in front of the port can speak TLS",
+        )
 
 
 def announce(plan: Plan) -> None:

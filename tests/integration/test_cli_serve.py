@@ -307,3 +307,11 @@ def test_a_host_that_is_no_name_is_a_usage_error(dflash, host):
     ended = dflash.run("serve", "gpt-oss-20b", "--engine", "vllm", "--host", host)
     assert ended.code == 2
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("flag", ["--ssl-keyfile", "--ssl-certfile"])
+def test_a_server_that_speaks_tls_is_refused_before_anything_starts(dflash, port, flag):
+    words = ("serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port))
+    ended = dflash.run(*words, "--", f"{flag}=x.pem")
+    assert ended.code == 2
+    assert f"error: {flag}: dflash speaks plain http" in ended.err
