@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import torch
 import transformers
+from processor import processor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from dflash_deploy.speculative import SpeculativeDecoder, load_draft, load_target
@@ -134,6 +135,7 @@ def summary(tallies, options):
     dflash, plain, hub = (tallies[name] for name in ("dflash", "plain", "transformers"))
     count = len(dflash.tokens)
     return {
+        "machine": processor(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "threads": options.threads,

@@ -23,6 +23,7 @@ import msgspec
 import torch
 import transformers
 from held_out_prompts import prompts
+from processor import processor
 from transformers import AutoTokenizer
 
 from dflash_deploy.measure.judged import Compared, judge
@@ -130,6 +131,7 @@ def main():
         by_category[row["category"]].append(row)
     partings = [row for row in rows if not row["equal"]]
     result = {
+        "machine": processor(),
         "torch": torch.__version__, "transformers": transformers.__version__,
         "device": options.device, "dtype": options.dtype, "tokens": options.tokens,
         "all": summary(rows, options.dtype),

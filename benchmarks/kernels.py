@@ -22,7 +22,6 @@ against single precision.
 import argparse
 import json
 import pathlib
-import platform
 import statistics
 import sys
 import tempfile
@@ -30,6 +29,7 @@ import tempfile
 import torch
 from kernel_inputs import captured
 from kernel_process import LIBRARIES, Library
+from processor import processor
 
 NOW = "mkl fp32"
 
@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
-    report = {"machine": platform.processor() or platform.machine(), "threads": {}}
+    report = {"machine": processor(), "threads": {}}
     with tempfile.NamedTemporaryFile(suffix=".pt") as inputs:
         torch.save(captured(options.target), inputs.name)
         for threads in options.threads:

@@ -19,7 +19,6 @@ at an equal acceptance length two loops are as fast as their cycles.
 import argparse
 import json
 import pathlib
-import platform
 import random
 import statistics
 import sys
@@ -28,6 +27,7 @@ from collections import defaultdict
 import torch
 import transformers
 from peer_process import Engine
+from processor import processor
 from transformers import AutoTokenizer
 
 from dflash_deploy.measure.workload import DEFAULT, load_workload
@@ -158,7 +158,7 @@ def joined(seen):
 def machine(options):
     if options.device != "cpu":
         return torch.cuda.get_device_name()
-    return f"{platform.processor() or platform.machine()}, {options.threads} threads"
+    return f"{processor()}, {options.threads} threads"
 
 
 def main():
