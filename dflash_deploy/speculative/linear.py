@@ -112,7 +112,7 @@ class Linear(nn.Module):
 
     def _by_onednn(self, x: Tensor, packed: Tensor) -> Tensor:
         if self._in_pairs and x.shape[0] == 1:
-            return _pointwise(x.repeat(2, 1), packed, self.bias)[:1]
+            return _pointwise(torch.cat((x, x)), packed, self.bias)[:1]
         return _pointwise(x, packed, self.bias)
 
     def _alike(self, packed: Tensor) -> bool:
