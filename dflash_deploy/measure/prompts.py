@@ -94,7 +94,7 @@ def _half(line: bytes) -> str | None:
 
     try:
         halves = _HALF.search(json.dumps(json.loads(line), ensure_ascii=False))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return halves and f"\\u{ord(halves[0]):x} is half of a character"
 

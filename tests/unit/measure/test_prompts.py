@@ -41,6 +41,7 @@ def test_a_file_of_the_users_own(tmp_path: Path) -> None:
     ("line", "why"),
     [
         ("{", "truncated"),
+        ('{"prompt": ' + "[" * 9999 + "]" * 9999 + "}", "Expected `str | null`"),
         (r'{"prompt": "a \ud83d b"}', r"\ud83d is half of a character"),
         ('{"promt": "x"}', "unknown field `promt`"),
         ('{"category": "x"}', "needs `prompt` or `messages`"),
