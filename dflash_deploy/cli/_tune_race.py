@@ -61,8 +61,7 @@ class Race:
                 raise
             self.failed = error
             names = ", ".join(arm.name for arm in servers.arms)
-            told = in_short(error) if isinstance(error, LaunchError) else error.message
-            _output.warning(f"{names} is left out: {told}")
+            _output.warning(f"{names} is left out: {in_short(error)}")
             if error.hint:
                 _output.note(f"hint: {error.hint}")
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from dflash_deploy.errors import LaunchError
+from dflash_deploy.errors import DFlashError, LaunchError
 from dflash_deploy.launch.signs import Signs, error_in, last_error, points, without_leavings
 from dflash_deploy.schema import EngineName
 
@@ -63,7 +63,7 @@ def failing(lines: tuple[str, ...]) -> str | None:
     return evidence(lines, said) if said else None
 
 
-def in_short(error: LaunchError) -> str:
+def in_short(error: DFlashError) -> str:
     """Its message, and the line of its evidence that tells most, if that tells anything."""
     said = last_error((error.detail or "").splitlines())
     return f"{error.message}: {error_in(said)}" if said and not points(said) else error.message

@@ -30,8 +30,8 @@ def packs_once() -> bool:
 
     MKL's own layout is for Intel's CPUs with AVX-512, where both are as fast. Elsewhere MKL is
     slow: on two cores of an AMD EPYC with AVX2 the demo target's products take 40, 76 and 86 ms
-    with it for 1, 4 and 8 rows, and 26, 36 and 43 with oneDNN; with AVX-512 48, 67 and 76, and 26,
-    25 and 28 (`benchmarks/kernels.py`, docs/embedded-engine.md).
+    with it for 1, 4 and 8 rows, and 26, 36 and 43 with oneDNN; with AVX-512 49, 70 and 75, and 26,
+    24 and 27 (`benchmarks/kernels.py`, docs/embedded-engine.md).
     """
     cpu = torch.cpu.get_capabilities()
     at_home = cpu.get("avx512_f", False) and "Intel" in str(cpu.get("cpu_name"))

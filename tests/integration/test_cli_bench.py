@@ -384,25 +384,3 @@ def test_prompts_that_do_not_fit_the_context_are_refused_before_anything_starts(
     assert "hint: --context 1280" in ended.err
     assert not pids.exists()
     assert not (tmp_path / "bench.json").exists()
-
-
-def test_a_server_that_runs_counts_the_tokens_and_says_its_context(dflash, port, tmp_path):
-    (tmp_path / "own.jsonl").write_text(json.dumps({"prompt": "word " * 1000}) + "\n")
-    served = ("serve", "gpt-oss-20b", "--engine", "vllm", "--port", str(port))
-    running = dflash.start(*served, "--context", "1024")
-    wait_for("ready after", running)
-    url = f"http://127.0.0.1:{port}"
-    for command in (
-        ("bench", "--output", str(tmp_path / "bench.json"), "--num-prompts", "1"),
-        ("verify", "--baseline-url", url),
-    ):
-        ended = dflash.run(
-            command[0], "gpt-oss-20b", "--url", url, "--concurrency", "1",
-            "--workload", str(tmp_path / "own.jsonl"), "--max-tokens", "64", *command[1:],
-        )  # fmt: skip
-        assert ended.code == 4, ended.err
-        assert "1 of 1 prompts of own does not fit a context of 1024: the longest" in ended.err
-        assert "1000 tokens: word word" in ended.err
-        assert "hint: --workload FILE.jsonl" in ended.err
-    running.terminate()
-    running.communicate(timeout=15)

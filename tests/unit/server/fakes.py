@@ -21,6 +21,7 @@ from dflash_deploy.speculative.types import Chance, Sampling, Step
 
 EOS = 256
 NAMES = ("org/model", "model")
+HELLO = {"model": "model", "messages": [{"role": "user", "content": "hello there"}]}
 
 
 class ByteText:

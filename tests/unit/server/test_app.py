@@ -7,21 +7,7 @@ import httpx
 import pytest
 
 from dflash_deploy import __version__
-from tests.unit.server.fakes import NAMES, ScriptedDecoder, running
-
-HELLO = {"model": "model", "messages": [{"role": "user", "content": "hello there"}]}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with httpx.Client(base_url=server.url) as client:
-        yield client
+from tests.unit.server.fakes import HELLO, NAMES, ScriptedDecoder, running
 
 
 def events(response):

@@ -4,26 +4,11 @@ import asyncio
 import http.client
 import json
 
-import httpx
 import pytest
 
 from dflash_deploy.server.app import Service, create_app
 from dflash_deploy.server.transport import MAX_BODY, CutOff
-from tests.unit.server.fakes import running
-
-HELLO = {"model": "model", "messages": [{"role": "user", "content": "hello there"}]}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def client(server):
-    with httpx.Client(base_url=server.url) as client:
-        yield client
+from tests.unit.server.fakes import HELLO
 
 
 def test_a_body_that_is_announced_too_large_is_refused_unread(server, client):
