@@ -177,7 +177,9 @@ def _how(report: Report, cells: Sequence[Cell]) -> Iterator[str]:
     if rates:
         said = ", ".join(f"{each:g}" for each in rates)
         yield f"acceptance alone where requests arrived by chance, {said} a second"
-    repeats = min(len(cell.runs) for cell in cells)
+    fewest, most = (pick(len(cell.runs) for cell in cells) for pick in (min, max))
+    # `tune` repeats no block that lost everywhere
+    repeats = str(most) if fewest == most else f"{fewest} to {most}"
     spreads = [found.spread for cell in cells if (found := steady(cell)) and found.repeats > 1]
     if not spreads:
         yield "one run each"

@@ -296,6 +296,12 @@ def test_a_gain_rests_on_the_repeats_of_plain_decoding_too(entry: Entry) -> None
     )
 
 
+def test_an_arm_that_was_not_repeated_is_said(entry: Entry) -> None:
+    dropped = {"plain": {1: (100, 101)}, "dflash-16": {1: (400, 416)}, "dflash-8": {1: (90,)}}
+    (evidence,) = evidence_of(report(dropped), entry).model.evidence
+    assert evidence.how.endswith("; 1 to 2 repeats, within 2.0% of their mean")
+
+
 def test_a_speed_that_swings_is_all_that_made_up_acceptance_has(entry: Entry) -> None:
     made = evidence_of(report(SWINGING, synthetic=6.5), entry)
     assert [row.concurrency for row in made.model.evidence[0].results] == [1, 8]
