@@ -35,7 +35,7 @@ def asked(
         list[str] | None,
         typer.Option(
             "--workload", "--dataset",
-            help="mixed, math, gsm8k ..., a .jsonl; for speed alone, tokens:256.",
+            help="mixed, math, gsm8k ..., a .jsonl; bench and tune: tokens:256, for speed alone.",
         ),
     ] = None,
     max_tokens: Annotated[
