@@ -152,6 +152,11 @@ def planned(wanted: Wanted, found: Found, folder: Path) -> Recipe:
             f"{plan.held_out} of {plan.prompts} prompts are held out: none is left",
             hint=f"--held-out {max(1, plan.prompts // 4)}",
         )
+    if plan.served_name and not plan.url:
+        raise UsageError(
+            f"--served-name {plan.served_name}: there is no --url, the target answers here",
+            hint="--url http://localhost:8000, or leave --served-name out",
+        )
     if plan.url and without_password(plan.url) != plan.url:
         raise UsageError(
             "the URL holds a password, and the recipe is a file: it would stand there",
@@ -179,7 +184,7 @@ def check(folder: Path, plan: Recipe, target: Target) -> None:
     mask, known = plan.mask_token_id, target.vocab_size
     if mask is not None and known is not None and mask >= known:
         raise UsageError(
-            f"--mask-token {mask}: the target has {known} tokens", hint=f"--mask-token {known - 1}"
+            f"--mask-token {mask}: the target has {known} tokens", hint=recipe.MASK_HINT
         )
 
 

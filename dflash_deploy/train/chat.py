@@ -8,7 +8,7 @@ from typing import Any
 
 from dflash_deploy.errors import DownloadError, Unsupported, UsageError
 from dflash_deploy.speculative.snapshot import refusal
-from dflash_deploy.train.recipe import Recipe
+from dflash_deploy.train.recipe import MASK_HINT, Recipe
 
 UNUSED = ("mask", "reserved", "unused", "empty", "pad")
 """Parts of the names of tokens that no text contains; the first found is the mask."""
@@ -116,7 +116,7 @@ class Chat:
                 return asked
             raise UsageError(
                 f"--mask-token {asked}: the target has {vocabulary} tokens",
-                hint=f"--mask-token {vocabulary - 1}",
+                hint=MASK_HINT,
             )
         special = {
             token.content: number
@@ -130,7 +130,7 @@ class Chat:
                     return special[name]
         raise UsageError(
             "none of the target's special tokens is known to be unused",
-            hint="--mask-token ID, of a token that no text contains",
+            hint=MASK_HINT,
         )
 
 

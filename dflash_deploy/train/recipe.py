@@ -14,6 +14,7 @@ FILE = "recipe.json"
 DECAY = {16: 7.0, 10: 5.0, 8: 4.0}
 """How far into a block a token counts, by block size: arXiv 2602.06036."""
 TAPS = 5
+MASK_HINT = "--mask-token ID, of a token that no text contains"
 OWN_TOKENS = 96
 """Of a prompt that the target writes; one that has not ended by then is dropped."""
 ANSWERS = ("answers.jsonl", "held-out.jsonl")

@@ -99,6 +99,8 @@ def test_a_dry_run_starts_nothing_and_says_its_sums(bare, tmp_path):
         (("smollm2-135m", "--prompts", "none.jsonl"), 2, "cannot be read", "one prompt a line"),
         (("smollm2-135m", "--url", "http://a:b@c"), 2, "holds a password", "DFLASH_API_KEY"),
         (("smollm2-135m", "--url", "http://127.0.0.1:9"), 7, "no server answers", "dflash serve"),
+        (("smollm2-135m", "--served-name", "it"), 2, "no --url", "--url http://localhost:8000"),
+        (("smollm2-135m", "--mask-token", "49152"), 2, "has 49152 tokens", "no text contains"),
     ],
 )
 def test_a_slip_is_one_line_and_a_hint(bare, tmp_path, argv, code, message, hint):
