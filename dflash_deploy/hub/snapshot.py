@@ -35,7 +35,10 @@ def from_hub(
     if not bars:
         disable_progress_bars()
     for attempt in (1, 2):
+        silence: Exception | None = None
         try:
+            if not offline():
+                silence = silent(weights)
             with disk_errors(None):
                 found = snapshot_download(
                     weights.id,
@@ -43,7 +46,7 @@ def from_hub(
                     allow_patterns=list(allow),
                     ignore_patterns=list(IGNORE),
                     etag_timeout=ANSWER_TIMEOUT,
-                    local_files_only=not (offline() or answers(weights)),
+                    local_files_only=silence is not None,
                 )
         except HfHubHTTPError as error:
             raise refused(weights, error) from error
@@ -51,25 +54,25 @@ def from_hub(
             raise DownloadError(f"{weights.id} is not a repository's name: {error}") from error
         except (LocalEntryNotFoundError, OfflineModeIsEnabled, httpx.TransportError) as error:
             if attempt == 2 or offline():
-                raise unreachable(weights, error) from error
+                raise unreachable(weights, silence or error) from error
             on_phase(f"{weights.id}: no answer, trying once more")
         else:
             return Path(found)
     raise AssertionError("the loop returns or raises")
 
 
-def answers(weights: WeightsSource) -> bool:
-    """Whether the hub answers at all. `snapshot_download` asks it without a limit of time, and a
-    network that takes a question and never answers would keep it for ever.
+def silent(weights: WeightsSource) -> Exception | None:
+    """Why the hub does not answer, if it does not. `snapshot_download` asks it without a limit of
+    time, and a network that takes a question and never answers would keep it for ever.
     """
     import httpx
     from huggingface_hub import HfApi
 
     try:
         HfApi().repo_info(weights.id, revision=weights.revision, timeout=ANSWER_TIMEOUT)
-    except httpx.TransportError:
-        return False
-    return True
+    except httpx.TransportError as error:
+        return error
+    return None
 
 
 def small_files(repository: str, names: Sequence[str], on_phase: Phase) -> tuple[Path, str]:

@@ -105,7 +105,7 @@ def unreachable(weights: WeightsSource, error: Exception) -> DownloadError:
     return DownloadError(
         f"the hub at {endpoint} cannot be reached, and {weights.id} is not in the local cache",
         hint="check the network or proxy, or set HF_ENDPOINT to a mirror",
-        detail=str(error.__cause__ or error),
+        detail=str(error.__cause__ or error) or type(error).__name__,
     )
 
 

@@ -21,6 +21,7 @@ import pytest
 from dflash_deploy import hub
 from dflash_deploy.errors import DownloadError, EngineError
 from dflash_deploy.hub import WeightsSource, fetch, local_path, wheel
+from dflash_deploy.hub.snapshot import from_hub
 from dflash_deploy.schema import Weights
 from tests.fakes import ROOT
 from tests.fakes import hub as fake_hub
@@ -398,3 +399,18 @@ def test_half_a_snapshot_and_no_network_is_one_line(
     with pytest.raises(DownloadError, match="not complete in the local cache") as caught:
         fetch(WeightsSource("some/model", "bf16"))
     assert caught.value.hint == "unset HF_HUB_OFFLINE, then the same command again"
+
+
+def test_a_hub_that_is_away_is_told_by_the_network_s_word(tmp_path, monkeypatch):
+    import httpx
+    import huggingface_hub
+    from huggingface_hub import constants
+
+    def away(*_: Any, **__: Any) -> None:
+        raise httpx.ConnectError("[Errno -2] Name or service not known")
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.HfApi, "repo_info", away)
+    with pytest.raises(DownloadError, match="cannot be reached") as caught:
+        from_hub(WeightsSource("org/away", ""), lambda _: None, bars=False)
+    assert caught.value.detail == "[Errno -2] Name or service not known"
