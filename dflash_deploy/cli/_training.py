@@ -85,6 +85,7 @@ def train(wanted: Wanted) -> None:
         if plan.url is not None:
             at_server(plan)
         told_estimate(found.id, plan, foreseen, json=wanted.json)
+        check_disk(folder, plan, foreseen)
         return
     begun(folder, plan)
     check_disk(folder, plan, foreseen)
