@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from dflash_deploy.errors import GateFailed
-from dflash_deploy.measure.gains import Rate, acceptance, rate, ratio
+from dflash_deploy.measure.gains import Rate, acceptance, in_figures, rate, ratio
 from dflash_deploy.measure.report import Arm, Cell, Load, Machine, Report, Workload
 from dflash_deploy.measure.resuming import started_alike
 from dflash_deploy.measure.tables import NONE, Table, label
@@ -95,7 +95,7 @@ def comparison_table(comparison: Comparison) -> Table:
     rows = tuple(
         (
             *((change.workload,) if several else ()), label(change.load), change.arm,
-            f"{change.before.mean:.0f}", f"{change.after.mean:.0f}",
+            in_figures(change.before.mean), in_figures(change.after.mean),
             f"{change.mean:.2f}x", change.state, _lengths(*change.lengths),
         )
         for change in comparison.changes

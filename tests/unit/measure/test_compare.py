@@ -152,6 +152,12 @@ def test_the_table_is_read_at_80_columns() -> None:
     assert sum(widths) + 2 * len(widths) <= 80
 
 
+def test_slow_machines_are_told_in_tenths_as_everywhere_else() -> None:
+    slow = report({"plain": {1: (2.4, 2.6)}, "dflash-16": {1: (4.6, 4.8)}})
+    rows = comparison_table(compare(slow, slow)).rows
+    assert [row[2:4] for row in rows] == [("2.5", "2.5"), ("4.7", "4.7")]
+
+
 def test_another_port_is_no_other_command_and_another_flag_is() -> None:
     def on(*words: str) -> Report:
         arms = tuple(msgspec.structs.replace(arm, argv=("vllm", *words)) for arm in report().arms)
