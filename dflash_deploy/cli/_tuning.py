@@ -25,6 +25,8 @@ from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation, dflash_arm
 from dflash_deploy.measure.bench import Course, check_enough
 from dflash_deploy.measure.open_files import make_room
+from dflash_deploy.measure.pays import verdict
+from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.resuming import resumed
 from dflash_deploy.measure.team import check_single
 from dflash_deploy.measure.tune_cost import cost
@@ -88,7 +90,9 @@ def _tune(registry: Registry, wanted: Tuning, asked: Asked, steps: Course, path:
     race = Race(report, steps, path)
     with keeping(lambda: race.runs, path):
         choice = _choice(registry, wanted, asked, found, race)
-        race.keep(msgspec.structs.replace(race.report, complete=True))
+        whole = msgspec.structs.replace(race.report, complete=True)
+        published = published_for(registry.find(whole.model), whole.draft)
+        race.keep(msgspec.structs.replace(whole, verdict=verdict(whole, published)))
     told(registry, wanted.show, wanted.asked, _plan(registry, asked, found), race, choice)
 
 

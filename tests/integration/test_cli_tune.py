@@ -289,6 +289,7 @@ def test_ctrl_c_loses_nothing_and_resume_goes_on(card, port, tmp_path):
     assert "plain: starting" not in ended.err
     after = report(tmp_path)
     assert after["complete"]
+    assert any("DFlash pays" in line for line in after["verdict"])
     assert after["cells"][0]["runs"] == before["cells"][0]["runs"]
     assert len(written(tmp_path)) == 1
 
