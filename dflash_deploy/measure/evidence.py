@@ -106,7 +106,7 @@ def _evidence(
         temperature=report.temperature,
         results=results,
         how="; ".join(_how(report, cells)),
-        source=f"dflash bench, report {digest(report)[:12]}",
+        source=f"{_measured_by(report)}, report {digest(report)[:12]}",
     )
 
 
@@ -158,12 +158,17 @@ def card_of(report: Report) -> str:
     )
 
 
+def _measured_by(report: Report) -> str:
+    words = report.command.split()
+    return f"dflash {next((word for word in words if word in ('bench', 'tune')), 'bench')}"
+
+
 def _how(report: Report, cells: Sequence[Cell]) -> Iterator[str]:
     machine = report.machine
     driver = f", driver {machine.hardware.driver}" if machine.hardware.driver else ""
     own = machine.versions.get("dflash-deploy", "")
     cards = f"a machine with {machine.hardware}{driver}" if machine.hardware.cards else "a CPU"
-    yield f"dflash bench {own}".rstrip() + f" on {cards}"
+    yield f"{_measured_by(report)} {own}".rstrip() + f" on {cards}"
     if report.ranks > 1:
         yield f"{report.ranks} processes, each with a server and the requests in flight of its own"
     names = {cell.workload for cell in cells}
@@ -180,7 +185,7 @@ def _how(report: Report, cells: Sequence[Cell]) -> Iterator[str]:
     fewest, most = (pick(len(cell.runs) for cell in cells) for pick in (min, max))
     # `tune` repeats no block that lost everywhere
     repeats = str(most) if fewest == most else f"{fewest} to {most}"
-    spreads = [found.spread for cell in cells if (found := steady(cell)) and found.repeats > 1]
+    spreads = [found.farthest for cell in cells if (found := steady(cell)) and found.repeats > 1]
     if not spreads:
         yield "one run each"
     elif (plain := max(_plain_spreads(report, cells), default=0.0)) > max(spreads):
@@ -198,4 +203,4 @@ def _plain_spreads(report: Report, cells: Sequence[Cell]) -> Iterator[float]:
     for gain in gains(report):
         known = (gain.arm.name, gain.workload, str(gain.load)) in kept and not gain.plain.swings
         if known and gain.plain.repeats > 1:
-            yield gain.plain.spread
+            yield gain.plain.farthest

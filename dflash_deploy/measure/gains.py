@@ -44,6 +44,11 @@ class Rate(msgspec.Struct, frozen=True):
         return (self.high - self.low) / 2 / self.mean
 
     @property
+    def farthest(self) -> float:
+        """What one repeat lies off the mean at most; of three and more, it may be over `spread`."""
+        return max(self.high - self.mean, self.mean - self.low) / self.mean
+
+    @property
     def swings(self) -> bool:
         return self.spread > SWINGING
 

@@ -296,6 +296,26 @@ def test_a_gain_rests_on_the_repeats_of_plain_decoding_too(entry: Entry) -> None
     )
 
 
+def test_repeats_are_within_what_the_farthest_of_them_lies_off_their_mean(entry: Entry) -> None:
+    one_low = {"plain": {1: (100, 100, 100)}, "dflash-16": {1: (412, 412, 376)}}
+    (evidence,) = evidence_of(report(one_low), entry).model.evidence
+    assert evidence.how.endswith("; 3 repeats, within 6.0% of their mean")
+    low_plain = {"plain": {1: (103, 103, 94)}, "dflash-16": {1: (400, 400, 400)}}
+    (evidence,) = evidence_of(report(low_plain), entry).model.evidence
+    assert "3 repeats, of plain decoding within 6.0% of their mean" in evidence.how
+
+
+def test_evidence_says_which_command_measured_it(entry: Entry) -> None:
+    for command, name in (
+        ("dflash tune qwen3-8b --engine vllm", "dflash tune"),
+        ("torchrun --nproc_per_node=2 -m dflash_deploy bench qwen3-8b", "dflash bench"),
+        ("dflash bench tune --output tune.json", "dflash bench"),
+    ):
+        (evidence,) = evidence_of(report(command=command), entry).model.evidence
+        assert evidence.how.startswith(f"{name} ")
+        assert evidence.source.startswith(f"{name}, report ")
+
+
 def test_an_arm_that_was_not_repeated_is_said(entry: Entry) -> None:
     dropped = {"plain": {1: (100, 101)}, "dflash-16": {1: (400, 416)}, "dflash-8": {1: (90,)}}
     (evidence,) = evidence_of(report(dropped), entry).model.evidence
