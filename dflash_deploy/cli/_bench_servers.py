@@ -15,7 +15,7 @@ import msgspec
 
 from dflash_deploy.cli import _output
 from dflash_deploy.cli._bench_setup import Asked, heaviest, others, whole_numbers
-from dflash_deploy.cli._planning import planned
+from dflash_deploy.cli._planning import Wanted, planned
 from dflash_deploy.cli._running import ended_meanwhile, prepared, ready
 from dflash_deploy.errors import LaunchError, UnknownModel, UsageError
 from dflash_deploy.hardware import Hardware
@@ -140,6 +140,7 @@ def to_start(registry: Registry, asked: Asked, loads: tuple[Load, ...]) -> Field
     """
     blocks = whole_numbers("--block-sizes", asked.block_sizes)
     wanted = replace(asked.wanted, concurrency=heaviest(loads))
+    _check_typed(registry, asked, wanted, blocks)
     made = prepared(replace(wanted, block_size=blocks[0] if blocks else None), asked.engine_env)
     known = replace(wanted, engine_version=made.plan.version)
     path = made.plan.target.path
@@ -187,12 +188,27 @@ def _embedded(dflash: list[tuple[Arm, Plan]]) -> list[Start]:
 
 def drafting(registry: Registry, asked: Asked, plans: list[Plan]) -> list[tuple[Arm, Plan]]:
     """The plans' own arms, acceptance made up where that is asked. Raises Unsupported."""
-    rates: dict[int, tuple[float, ...]] = {}
-    if asked.synthetic is not None:
-        entry = registry.find(asked.wanted.model)
-        blocks = [plan.block_size for plan in plans]
-        rates = made_up(asked.synthetic, blocks, entry.model, entry.draft(plans[0].draft.id))
+    rates = _rates(registry, asked, plans[0].draft.id, [plan.block_size for plan in plans])
     return [dflash_arm(each, rates.get(each.block_size, ())) for each in plans]
+
+
+def _rates(
+    registry: Registry, asked: Asked, draft: str, blocks: Sequence[int]
+) -> dict[int, tuple[float, ...]]:
+    if asked.synthetic is None:
+        return {}
+    entry = registry.find(asked.wanted.model)
+    return made_up(asked.synthetic, blocks, entry.model, entry.draft(draft))
+
+
+def _check_typed(registry: Registry, asked: Asked, wanted: Wanted, blocks: tuple[int, ...]) -> None:
+    """What no engine could do is told before one is looked for, or weights are fetched."""
+    others(asked)
+    if asked.synthetic is not None:
+        plan = planned(registry, replace(wanted, block_size=blocks[0] if blocks else None))
+        _rates(registry, asked, plan.draft.id, blocks or (plan.block_size,))
+        if plan.engine == "transformers":
+            drafting(registry, asked, [plan])
 
 
 def there(registry: Registry, asked: Asked, url: str, cards: Hardware) -> Field:

@@ -112,14 +112,17 @@ def failed_share(cell: Cell) -> float:
 def gains(report: Report) -> list[Gain]:
     """Of every arm but the plain one: by workload and arm in the report's order, then by load.
 
-    Of closed loops alone: where requests arrive, they decide how many tokens come out.
+    Of closed loops alone: where requests arrive, they decide how many tokens come out. Over a
+    server that is called plain and drafts there is none.
     """
     arms = {arm.name: arm for arm in report.arms}
+    drafting = plain_that_drafts(report)
     plain = {
         (cell.workload, str(cell.load)): found
         for cell in report.cells
-        if arms[cell.arm].method == "plain" and (found := rate(cell)) is not None
-    }
+        if arms[cell.arm].method == "plain" and cell.arm not in drafting
+        and (found := rate(cell)) is not None
+    }  # fmt: skip
     every = [
         _gain(arms[cell.arm], cell, own, plain[cell.workload, str(cell.load)])
         for cell in report.cells

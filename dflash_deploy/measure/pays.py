@@ -59,8 +59,8 @@ def _made_up(report: Report) -> Iterator[str]:
 def _no_plain(report: Report) -> Iterator[str]:
     if drafting := plain_that_drafts(report):
         yield (
-            f"{', '.join(drafting)}: this server drafts as well. What stands as a gain below is"
-            " none over plain decoding"
+            f"{', '.join(drafting)}: this server drafts as well, so there is no gain over plain"
+            " decoding to tell"
         )
 
 
@@ -82,7 +82,8 @@ def _paying(report: Report) -> Iterator[str]:
     found = [gain for gain in gains(report) if gain.arm.method == "dflash"]
     arriving = tuple(on_arrival(report))
     if not found and not arriving:
-        yield _nothing_to_say(report)
+        if not plain_that_drafts(report):  # said before
+            yield _nothing_to_say(report)
         return
     several = len(report.workloads) > 1
     made_up = "with acceptance made up, " if report.synthetic else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,26 @@ def test_a_plain_server_that_drafts_is_no_plain_decoding(bench, bare, tmp_path):
         ended = bench("--url", url, "--baseline-url", url)
     assert ended.code == 0, ended.err
     assert "plain: this server drafts as well" in ended.out
+    assert "leave it off" not in ended.out
+    assert not re.search(r"\d\.\d\dx", ended.out)
     ended = bare.run("registry", "evidence", "add", str(tmp_path / "b.json"))
     assert ended.code == 2
     assert "its plain server drafted as well" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (("qwen3-8b", "--engine", "vllm", "--synthetic-acceptance", "99"), 2, "cannot yield 99"),
+        (("qwen3-8b", "--engine", "vllm", "--arm", "foo"), 2, "foo"),
+        (("smollm2-135m", "--synthetic-acceptance", "3"), 4, "cannot make acceptance up"),
+    ],
+)
+def test_what_no_engine_could_do_is_told_before_one_is_looked_for(bare, argv, code, message):
+    ended = bare.run("bench", *argv)
+    assert ended.code == code, ended.err
+    assert message in ended.err
+    assert "licence" not in ended.err
 
 
 @pytest.mark.parametrize("option", ["--url", "--baseline-url"])
