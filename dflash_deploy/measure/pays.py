@@ -97,7 +97,9 @@ def _nothing_to_say(report: Report) -> str:
     if not any(arm.method == "dflash" for arm in report.arms):
         return "DFlash was not measured"
     if not any(arm.method == "plain" for arm in report.arms):
-        return "plain decoding was not measured: there is no gain to tell"
+        at_url = any(arm.url for arm in report.arms)
+        how = " (--baseline-url takes a server of it)" if at_url else ""
+        return f"plain decoding was not measured{how}: there is no gain to tell"
     return "no load was measured both plain and with DFlash: there is no gain to tell"
 
 

@@ -142,7 +142,11 @@ def test_failures_interruptions_and_what_is_missing() -> None:
     text = said(GENTLE, failed={("dflash-16", 64): 10}, complete=False)
     assert text.startswith("interrupted: ")
     assert "dflash-16, mixed at 64 in flight: 20 requests failed (11%), too many to count" in text
-    assert said({"dflash-16": {1: (5, 5)}}).startswith("plain decoding was not measured")
+    alone = report({"dflash-16": {1: (5, 5)}})
+    assert verdict(alone)[0].startswith("plain decoding was not measured: ")
+    there = [msgspec.structs.replace(arm, url="http://localhost:8000") for arm in alone.arms]
+    (line, *_) = verdict(msgspec.structs.replace(alone, arms=there))
+    assert "--baseline-url" in line
     assert said({"plain": {1: (5, 5)}}).startswith("DFlash was not measured")
     assert "no load was measured both" in said({"plain": {1: (5, 5)}, "dflash-16": {8: (5, 5)}})
     assert "each cell ran once" in said({"plain": {1: (5,)}, "dflash-16": {1: (9,)}})
