@@ -188,27 +188,21 @@ def _embedded(dflash: list[tuple[Arm, Plan]]) -> list[Start]:
 
 def drafting(registry: Registry, asked: Asked, plans: list[Plan]) -> list[tuple[Arm, Plan]]:
     """The plans' own arms, acceptance made up where that is asked. Raises Unsupported."""
-    rates = _rates(registry, asked, plans[0].draft.id, [plan.block_size for plan in plans])
+    rates: dict[int, tuple[float, ...]] = {}
+    if asked.synthetic is not None:
+        entry = registry.find(asked.wanted.model)
+        blocks = [plan.block_size for plan in plans]
+        rates = made_up(asked.synthetic, blocks, entry.model, entry.draft(plans[0].draft.id))
     return [dflash_arm(each, rates.get(each.block_size, ())) for each in plans]
-
-
-def _rates(
-    registry: Registry, asked: Asked, draft: str, blocks: Sequence[int]
-) -> dict[int, tuple[float, ...]]:
-    if asked.synthetic is None:
-        return {}
-    entry = registry.find(asked.wanted.model)
-    return made_up(asked.synthetic, blocks, entry.model, entry.draft(draft))
 
 
 def _check_typed(registry: Registry, asked: Asked, wanted: Wanted, blocks: tuple[int, ...]) -> None:
     """What no engine could do is told before one is looked for, or weights are fetched."""
     others(asked)
     if asked.synthetic is not None:
-        plan = planned(registry, replace(wanted, block_size=blocks[0] if blocks else None))
-        _rates(registry, asked, plan.draft.id, blocks or (plan.block_size,))
-        if plan.engine == "transformers":
-            drafting(registry, asked, [plan])
+        sizes = blocks or (None,)
+        plans = [planned(registry, replace(wanted, block_size=size)) for size in sizes]
+        drafting(registry, asked, plans)
 
 
 def there(registry: Registry, asked: Asked, url: str, cards: Hardware) -> Field:

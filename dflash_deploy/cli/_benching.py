@@ -103,8 +103,7 @@ def _bench(registry: Registry, asked: Asked, path: Path, members: Team) -> None:
             _told(run.report, registry, asked)
 
     with keeping(lambda: run.measured, path, told_so_far):
-        report = msgspec.structs.replace(run.all(), complete=True)
-        report = msgspec.structs.replace(report, verdict=_verdict(report, registry))
+        report = concluded(run.all(), registry)
         run.keep(report)
     # before anything goes to a reader who may leave
     _output.note(f"the whole report: {path}")
@@ -234,6 +233,12 @@ def _seen(registry: Registry, found: Field) -> Hardware:
 def default_path(name: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     return Path(f"dflash-bench-{name.replace('/', '-')}-{stamp}.json")
+
+
+def concluded(report: Report, registry: Registry) -> Report:
+    """With nothing left to measure, and what that says in words."""
+    complete = msgspec.structs.replace(report, complete=True)
+    return msgspec.structs.replace(complete, verdict=_verdict(complete, registry))
 
 
 def _verdict(report: Report, registry: Registry) -> tuple[str, ...]:

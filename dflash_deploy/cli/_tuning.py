@@ -14,7 +14,7 @@ from dflash_deploy.choose import intended_draft
 from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_servers import Field, Started, drafting, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
-from dflash_deploy.cli._benching import begun
+from dflash_deploy.cli._benching import begun, concluded
 from dflash_deploy.cli._fitting import check_fits, check_room
 from dflash_deploy.cli._going_on import alone, keeping
 from dflash_deploy.cli._planning import planned, request_for
@@ -25,8 +25,6 @@ from dflash_deploy.measure import results
 from dflash_deploy.measure.arms import check_simulation, dflash_arm
 from dflash_deploy.measure.bench import Course, check_enough
 from dflash_deploy.measure.open_files import make_room
-from dflash_deploy.measure.pays import verdict
-from dflash_deploy.measure.record import published_for
 from dflash_deploy.measure.resuming import resumed
 from dflash_deploy.measure.team import check_single
 from dflash_deploy.measure.tune_cost import cost
@@ -90,9 +88,7 @@ def _tune(registry: Registry, wanted: Tuning, asked: Asked, steps: Course, path:
     race = Race(report, steps, path)
     with keeping(lambda: race.runs, path):
         choice = _choice(registry, wanted, asked, found, race)
-        whole = msgspec.structs.replace(race.report, complete=True)
-        published = published_for(registry.find(whole.model), whole.draft)
-        race.keep(msgspec.structs.replace(whole, verdict=verdict(whole, published)))
+        race.keep(concluded(race.report, registry))
     told(registry, wanted.show, wanted.asked, _plan(registry, asked, found), race, choice)
 
 

