@@ -85,7 +85,10 @@ def train(wanted: Wanted) -> None:
         if plan.url is not None:
             at_server(plan)
         told_estimate(found.id, plan, foreseen, json=wanted.json)
-        check_disk(folder, plan, foreseen)
+        try:
+            check_disk(folder, plan, foreseen)
+        except DoesNotFit as error:  # the run may be meant for another machine
+            _output.warning(error.message)
         return
     begun(folder, plan)
     check_disk(folder, plan, foreseen)
