@@ -61,7 +61,8 @@ def test_a_real_start_of_vllm() -> None:
 
 def test_a_real_start_of_sglang() -> None:
     assert phases_of("sglang", "0.5.17", "sglang-0.5.17.log") == [
-        "loading weights", "loading the draft", "reserving the KV cache", "starting the server",
+        "loading weights", "loading the draft", "reserving the KV cache", "capturing CUDA graphs",
+        "starting the server",
     ]  # fmt: skip
 
 
@@ -84,6 +85,25 @@ def test_a_cause_stands_before_what_follows_from_it() -> None:
         told = of(engine).cause([small, after])
         assert told is not None
         assert told[1].id == "shared-memory"
+
+
+@pytest.mark.parametrize("file", sorted(RECORDED.iterdir()), ids=lambda file: file.name)
+def test_a_start_that_went_well_gives_no_failure_away(file: Path) -> None:
+    engine, version = file.stem.split("-", 1)
+
+    assert of(engine, version).cause(file.read_text().splitlines()) is None
+
+
+def test_a_kernel_that_is_missing_is_told_and_not_what_was_said_at_the_start() -> None:
+    free = (
+        "(EngineCore pid=9) INFO 11-30 04:18:55 [gpu_worker.py:857] Free memory on device"
+        " (139.29/139.8 GiB) on startup. Desired GPU memory utilization is (0.92, 128.62 GiB)."
+    )
+    dead = "(EngineCore pid=9) NotImplementedError: SM90 GDN prefill DSL kernel is unavailable"
+    told = of("vllm", "0.26.0").cause([free, dead, "(APIServer pid=5) INFO:     Shutting down"])
+
+    assert told is not None
+    assert told[0] == dead
 
 
 def test_a_failure_that_a_release_no_longer_has_is_not_its_cause() -> None:
