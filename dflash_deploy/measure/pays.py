@@ -6,7 +6,7 @@ Pure. No sentence claims a gain that the cells do not show beyond the spread of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from dflash_deploy.measure.arriving import on_arrival
 from dflash_deploy.measure.far_below import far_below
@@ -24,6 +24,7 @@ from dflash_deploy.measure.gains import (
 )
 from dflash_deploy.measure.report import Cell, Load, Report
 from dflash_deploy.measure.verdict import COLLAPSED
+from dflash_deploy.measure.waiting import at_a_time, until_first, waits
 from dflash_deploy.schema import Evidence
 
 DEAR = 1.5
@@ -196,13 +197,17 @@ def _limits(report: Report) -> Iterator[str]:
     for workload, group in groupby(found, key=lambda gain: gain.workload):
         of_workload = list(group)
         name = best_by_load(of_workload)[-1][0].arm.name
+        of_arm = [gain for gain in of_workload if gain.arm.name == name]
+        crowded = list(_crowded(report, of_arm))
         known = [
-            (gain, length) for gain in of_workload
-            if gain.arm.name == name and (length := acceptance(_cells(report, gain))) is not None
+            (gain, length) for gain in of_arm
+            if gain not in crowded and (length := acceptance(_cells(report, gain))) is not None
         ]  # fmt: skip
         costs = [(gain.load, _cost_of(report, gain, length), length) for gain, length in known]
         rests = undrafted(_cells(report, known[-1][0])) if known else 0.0
         label = f"{name}, {workload}"
+        if crowded:
+            yield _no_room(label, crowded[0].load, *_beside_plain(report, crowded[0]))
         if costs and not report.synthetic and max(length for *_, length in costs) < COLLAPSED:
             yield _collapsed(label, costs[0])
         elif costs and rests > RARELY:
@@ -219,10 +224,36 @@ def _cells(report: Report, gain: Gain) -> list[Cell]:
     ]  # fmt: skip
 
 
+def _crowded(report: Report, of_arm: Sequence[Gain]) -> Iterator[Gain]:
+    """From the heaviest load on down: room that lacks at one lacks at all above it."""
+    yield from takewhile(lambda gain: waits(*_beside_plain(report, gain)), reversed(of_arm))
+
+
+def _beside_plain(report: Report, gain: Gain) -> tuple[Cell, Cell]:
+    """The gain's cell, and plain decoding's under the same load."""
+    plain = {arm.name for arm in report.arms if arm.method == "plain"}
+    (other,) = (
+        cell for cell in report.cells
+        if cell.arm in plain
+        and (cell.workload, str(cell.load)) == (gain.workload, str(gain.load))
+    )  # fmt: skip
+    return _cells(report, gain)[0], other
+
+
 def _cost_of(report: Report, gain: Gain, length: float) -> float:
     """Of a cycle, in plain steps; one without a draft costs as much as one of plain decoding."""
     alone = alone_to_a_cycle(_cells(report, gain))
     return (length + alone) / gain.mean - alone
+
+
+def _no_room(label: str, load: Load, draft: Cell, plain: Cell) -> str:
+    late, usual = until_first(draft) or 0.0, until_first(plain) or 0.0
+    return (
+        f"{label}: what limits it at {inflight(load)} is room: about {at_a_time(draft):.0f} are"
+        f" answered at a time, of plain decoding {at_a_time(plain):.0f}, and the others wait"
+        f" ({late:.1f} s until the first token against {usual:.1f}); a shorter block or more cards"
+        " make room"
+    )
 
 
 def _rare(label: str, rests: float, heaviest: tuple[Load, float, float]) -> str:

@@ -309,3 +309,51 @@ def test_a_draft_that_rests_everywhere_was_seen_all_the_same() -> None:
     text = "\n".join(verdict(resting(report(speeds), "dflash-8", 8, cycles=0)))
     assert "rests at 8 in flight" in text
     assert "does not say" not in text
+
+
+Where = tuple[str, int]
+
+
+def waiting(
+    times: dict[Where, tuple[float, float]], answered: dict[Where, int] | None = None
+) -> str:
+    """Of GENTLE: mean seconds until the first token and the last, and requests of a run."""
+
+    def changed(cell: Cell, run: Run) -> Run:
+        where = (cell.arm, cell.load.concurrency)
+        first, last = (
+            Percentiles(mean=each, p50=each, p90=each, p99=each) for each in times[where]
+        )
+        requests = (answered or {}).get(where, run.requests)
+        return msgspec.structs.replace(run, ttft=first, latency=last, requests=requests)
+
+    made = report(GENTLE)
+    cells = tuple(
+        msgspec.structs.replace(cell, runs=tuple(changed(cell, run) for run in cell.runs))
+        if (cell.arm, cell.load.concurrency) in times else cell
+        for cell in made.cells
+    )  # fmt: skip
+    return "\n".join(verdict(msgspec.structs.replace(made, cells=cells)))
+
+
+LATE = {("dflash-8", 64): (5.0, 8.0), ("plain", 64): (1.2, 4.2)}
+
+
+def test_requests_that_wait_for_room_are_the_limit_and_no_cycle_is_charged_for_it() -> None:
+    text = waiting(LATE, {("dflash-8", 64): 40})
+
+    assert (
+        "dflash-8, mixed: what limits it at 64 in flight is room: about 10 are answered at a time,"
+        " of plain decoding 19, and the others wait (5.0 s until the first token against 1.2); a"
+        " shorter block or more cards make room"
+    ) in text
+    assert "at 64 in flight a cycle brings" not in text
+    assert "costs" in text  # of the loads that have room
+
+
+def test_a_pause_is_no_want_of_room() -> None:
+    # as many are answered at a time as with plain decoding
+    assert "is room" not in waiting(LATE)
+    # room that lacks at 8 lacks at 64
+    once = {("dflash-8", 8): (5.0, 8.0), ("plain", 8): (1.2, 4.2)}
+    assert "is room" not in waiting(once, {("dflash-8", 8): 40})
