@@ -46,9 +46,10 @@ def check(report: Report, entry: Entry, arms: Sequence[Arm], file: Path) -> None
             f"the report is of the draft {report.draft}, which {entry.id} has not",
             hint=f"dflash registry add {report.draft or 'DRAFT'}",
         )
-    if not report.complete:
+    if not report.complete and not arms:
         raise UsageError(
-            "the report is of a benchmark that was interrupted: half of one proves nothing",
+            "the report is of a benchmark that was interrupted before an arm had run as often as"
+            " plain decoding: half of one proves nothing",
             hint=going_on(typed_words(report.command), file),
         )
     if plain_that_drafts(report):
@@ -68,6 +69,28 @@ def check(report: Report, entry: Entry, arms: Sequence[Arm], file: Path) -> None
         raise UsageError(
             "some of its acceptance was made up and some was real", hint="a benchmark of one kind"
         )
+
+
+def measured(report: Report) -> tuple[list[Arm], list[str]]:
+    """The DFlash arms that were measured to their end, and in words which were not."""
+    arms = [arm for arm in report.arms if arm.method == "dflash"]
+    if report.complete:
+        return arms, []
+    whole = [arm for arm in arms if as_often_as_plain(report, arm)]
+    cut = ", ".join(arm.name for arm in arms if arm not in whole)
+    return whole, [f"left out: {cut}: interrupted before it had run to its end"] if cut else []
+
+
+def as_often_as_plain(report: Report, arm: Arm) -> bool:
+    """At every load and with every workload; an arm that ends early could be one that ends well."""
+    plain = {each.name for each in report.arms if each.method == "plain"}
+    wanted = {_where(cell): len(cell.runs) for cell in report.cells if cell.arm in plain}
+    ran = {_where(cell): len(cell.runs) for cell in report.cells if cell.arm == arm.name}
+    return bool(wanted) and all(ran.get(where, 0) >= runs for where, runs in wanted.items())
+
+
+def _where(cell: Cell) -> tuple[str, str]:
+    return cell.workload, str(cell.load)
 
 
 def draft_of(report: Report, entry: Entry) -> tuple[str, list[str]]:

@@ -16,7 +16,7 @@ from typing import get_args
 import msgspec
 
 from dflash_deploy.errors import UsageError
-from dflash_deploy.measure.admissible import check, draft_of, unlike_a_release, usable
+from dflash_deploy.measure.admissible import check, draft_of, measured, unlike_a_release, usable
 from dflash_deploy.measure.gains import Gain, acceptance, gains, steady
 from dflash_deploy.measure.report import Arm, Cell, Report
 from dflash_deploy.measure.verdict import COLLAPSED
@@ -45,10 +45,11 @@ def evidence_of(
 
     `kept_in`: the file that the report is from.
     """
-    arms = [arm for arm in report.arms if arm.method == "dflash"]
+    arms, cut = measured(report)
     check(report, entry, arms, kept_in)
     card_of(report)  # no more tokens would tell it
     draft, notes = draft_of(report, entry)
+    notes += cut
     named, taken = _weights(entry, weights or report.weights)
     cells, left_out = usable(report, arms)
     notes += [*taken, *left_out]

@@ -113,6 +113,20 @@ def test_what_proves_nothing_is_refused(
     assert caught.value.hint
 
 
+def test_of_an_interrupted_report_the_arms_that_ran_to_their_end_count(entry: Entry) -> None:
+    speeds = {"plain": {1: (100, 101), 8: (700, 705)}, "dflash-16": {1: (400, 404), 8: (2000, 2040)},
+              "dflash-8": {1: (330, 333), 8: (1800,)}}  # fmt: skip
+    made = evidence_of(report(speeds, complete=False), entry)
+    (evidence,) = made.model.evidence
+
+    assert {row.block_size for row in evidence.results} == {16}
+    assert made.notes == ("left out: dflash-8: interrupted before it had run to its end",)
+    # and none where a load is missing, or plain decoding ran more often
+    del speeds["dflash-16"][8]
+    with pytest.raises(UsageError, match="interrupted"):
+        evidence_of(report(speeds, complete=False), entry)
+
+
 def test_half_made_up_is_refused(entry: Entry) -> None:
     arms = list(report(synthetic=6.5).arms)
     arms[1] = report().arms[1]
