@@ -29,7 +29,7 @@ from dflash_deploy.measure.arms import check_simulation
 from dflash_deploy.measure.bench import Course, check_enough, measure
 from dflash_deploy.measure.connection import base_of, is_local
 from dflash_deploy.measure.gains import rate
-from dflash_deploy.measure.machine import this_machine
+from dflash_deploy.measure.machine import engine_versions, this_machine
 from dflash_deploy.measure.open_files import make_room
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.placeless import placeless
@@ -64,9 +64,18 @@ def bench(asked: Asked) -> None:
 
 def _check_names(asked: Asked, path: Path) -> None:
     """Before an hour of measuring. Raises UsageError."""
-    if path.suffix in PAGES:
-        raise UsageError(f"{path}: --output writes JSON", hint=f"--report {shlex.quote(str(path))}")
+    check_output(path, f"--report {shlex.quote(str(path))}")
     check_page(asked.page)
+
+
+def check_output(path: Path, of_a_page: str) -> None:
+    """`of_a_page`: the hint where the name is one of a page. Raises UsageError."""
+    if str(path) == "-":
+        raise UsageError(
+            "--output is a file, written after every run", hint="--json prints the report"
+        )
+    if path.suffix in PAGES:
+        raise UsageError(f"{path}: --output writes JSON", hint=of_a_page)
 
 
 def _share(asked: Asked, rank: int, count: int) -> Asked:
@@ -200,7 +209,6 @@ class Runner:
 def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Report:
     """The report before its first run."""
     entry = registry.find(asked.wanted.model)
-    versions: dict[str, str] = {found.engine: found.version} if found.version else {}
     return Report(
         model=entry.id,
         draft=found.draft,
@@ -209,7 +217,7 @@ def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Re
         version=found.version,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         command=_command(),
-        machine=this_machine(_seen(registry, found), versions),
+        machine=this_machine(_seen(registry, found), engine_versions(found.engine, found.version)),
         seed=asked.seed,
         temperature=asked.temperature,
         workloads=tuple(task.workload for task in planned.tasks),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from dflash_deploy.choose import intended_draft
 from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_servers import Field, Started, drafting, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of, heaviest, whole_numbers
-from dflash_deploy.cli._benching import begun, concluded
+from dflash_deploy.cli._benching import begun, check_output, concluded
 from dflash_deploy.cli._fitting import check_fits, check_room
 from dflash_deploy.cli._going_on import alone, keeping
 from dflash_deploy.cli._planning import planned, request_for
@@ -74,6 +75,7 @@ def tune(wanted: Tuning) -> None:
     check_enough(steps)
     make_room(steps.most_open)
     path = asked.output or asked.resume or _default_path(registry.find(asked.wanted.model).name)
+    check_output(path, f"--output {shlex.quote(str(path.with_suffix('.json')))}")
     with alone(path, asked.resume):
         _tune(registry, wanted, asked, steps, path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,17 @@ def this_machine(hardware: Hardware, versions: dict[str, str]) -> Machine:
             **versions,
         },
     )
+
+
+def engine_versions(engine: str, version: str | None) -> dict[str, str]:
+    """The engine's release; of the embedded one the libraries that it computes with."""
+    if engine != "transformers":
+        return {engine: version} if version else {}
+    found = {}
+    for name in ("torch", "transformers"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def unnamed(hardware: Hardware) -> Hardware:

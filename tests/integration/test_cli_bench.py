@@ -342,6 +342,7 @@ def test_a_server_that_refuses_all_is_told_with_where_its_words_are(bench, port)
         (["--baseline-url", "http://127.0.0.1:9"], "needs --url"),
         (["--output", "/no/such/folder/x.json"], "cannot be written"),
         (["--output", "/tmp/x.html"], "--output writes JSON"),
+        (["--output", "-"], "--json prints the report"),
         (["--concurrency", "8"], "4 requests a run never have 8 in flight"),
         (["--concurrency", "70000"], "no number from 1 to 65536"),
         (["--resume", "/no/such/file.json"], "cannot be"),

@@ -333,6 +333,14 @@ def test_slips_are_one_line(tune, tmp_path):
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize(("name", "hint"), [("page.html", "--output page.json"), ("-", "--json")])
+def test_what_its_report_cannot_be_is_said_before_anything_starts(tune, name, hint):
+    ended = tune("--output", name)
+    assert ended.code == 2
+    assert hint in ended.err
+    assert "starting the server" not in ended.err
+
+
 def test_a_recipe_that_finds_no_place_is_told_and_written_by_the_command_that_is_named(
     tune, tmp_path
 ):
