@@ -218,8 +218,16 @@ def there(registry: Registry, asked: Asked, url: str, cards: Hardware) -> Field:
     if asked.baseline_url is not None:
         plain = Arm(name="plain", method="plain", url=without_password(asked.baseline_url))
         sides.insert(0, _side(plain, endpoint_at(asked.baseline_url, asked)[0]))
+    elif endpoint.engine == "transformers":
+        sides.insert(0, _plainly(sides[0]))
     check_names(registry, asked.wanted.model, sides)
     return Field((There(tuple(sides)),), endpoint.engine, None, version, cards)
+
+
+def _plainly(side: Side) -> Side:
+    """The embedded server again, asked to leave its draft alone."""
+    arm = msgspec.structs.replace(side.arm, name="plain", method="plain", block_size=None)
+    return replace(side, arm=arm, extra=PLAINLY)
 
 
 def _side(arm: Arm, endpoint: Endpoint) -> Side:

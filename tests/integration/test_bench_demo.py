@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.integration.test_cli_serve import wait_for
 
 TINY = (
     "bench", "smollm2-135m", "--engine", "transformers", "--weights", "q4_1", "--workload", "chat",
@@ -45,6 +48,24 @@ def test_the_demo_pair_plain_against_dflash_on_one_server(bare, port, cache, tmp
     assert fast["tpot"]["p50"] > 0
     assert "dflash-8" in out
     assert err.count("starting the server") == 1
+
+
+def test_a_server_of_it_that_runs_already_is_measured_against_itself(bare, port, cache, tmp_path):
+    server = bare.start(
+        "serve", "smollm2-135m", "--weights", "q4_1", "--port", str(port), env=cache
+    )
+    wait_for("ready after", server, 120)
+    words = ("--url", f"http://127.0.0.1:{port}", "--num-prompts", "2", "--max-tokens", "24")
+    measured = bare.start("bench", "smollm2-135m", *words, "--repeats", "1", "--json", env=cache,
+                          cwd=tmp_path)  # fmt: skip
+    out, err = measured.communicate(timeout=240)
+    assert measured.returncode == 0, err
+    plain, fast = json.loads(out)["cells"]
+    assert (plain["arm"], fast["arm"]) == ("plain", "dflash")
+    assert plain["runs"][0]["speculation"]["drafts"] == 0
+    assert fast["runs"][0]["speculation"]["drafts"] > 0
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(20) == 0
 
 
 def test_torchrun_shares_the_prompts_and_one_process_reports(bare, port, cache, tmp_path):
