@@ -60,6 +60,11 @@ class Layout:
         """Groups that hold layers of the draft."""
         return sum(groups for kind, groups in self.groups if kind.drafts)
 
+    def state_bytes(self, states: int) -> int:
+        """What of a request is recurrent states: of a short one as of a long one."""
+        groups = sum(groups for kind, groups in self.groups if kind.name == "linear")
+        return groups * states * self.block_bytes
+
     def request_bytes(self, context: int, batched_tokens: int, states: int) -> int:
         return self.blocks(context, batched_tokens, states) * self.block_bytes
 

@@ -56,6 +56,8 @@ class Fit:
     cache: float
     request: float
     """What one request of full context takes of the cache at most, reserves included."""
+    states: float = 0.0
+    """What recurrent states take of it, and of a shorter one as well."""
 
     @property
     def requests(self) -> float:
@@ -87,7 +89,7 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
     states = demand.block_size + demand.prefix_caching
     request = pool.request_bytes(demand.context, demand.batched_tokens, states) / GIB
     cache = budget - shared - proposer - passes
-    return Fit(budget, shared, proposer, passes, cache, request)
+    return Fit(budget, shared, proposer, passes, cache, request, pool.state_bytes(states) / GIB)
 
 
 def measured(layers: Sequence[Layers]) -> bool:

@@ -28,6 +28,7 @@ from dflash_deploy.choose import (
 from dflash_deploy.engine_args import check_engine_args
 from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
+from dflash_deploy.held_states import held_states
 from dflash_deploy.idle_cards import idle_cards
 from dflash_deploy.no_room import check_room
 from dflash_deploy.reach import within
@@ -91,6 +92,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
                   *short_queue(recipe, request),
                   *idle,
                   *cut_short(need, room),
+                  *held_states(need, room),
                   *beyond_training(entry, draft, room.context),
                   *(item.message for item in found if item.severity == "warn")),
     )  # fmt: skip

@@ -34,6 +34,10 @@ class Pools:
     window: int | None = None
     """What the sliding layers of the target see."""
 
+    def held(self, block: int, *, prefixes: bool) -> float:
+        """Recurrent states of one request: its slots, and one for each token of a block."""
+        return self.state * ((SLOTS if prefixes else 1) + block)
+
     def requests(
         self, room: float, context: int, running: int, *, block: int, prefixes: bool
     ) -> float:

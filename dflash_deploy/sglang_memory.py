@@ -61,7 +61,8 @@ def fit(target: Target, weights: Weights, draft: Draft, card: float, demand: Dem
     requests = price.requests(cache * GIB, demand.context, demand.concurrency,
                               block=demand.block_size, prefixes=demand.prefix_caching)  # fmt: skip
     # states are reserved for all: a request's share is what the room divided by them all gives
-    return Fit(budget, shared, proposer, passes, cache, cache / requests if requests else inf)
+    held = price.held(demand.block_size, prefixes=demand.prefix_caching) / GIB
+    return Fit(budget, shared, proposer, passes, cache, cache / requests if requests else inf, held)
 
 
 def prefill_chunk(card: float) -> int:
