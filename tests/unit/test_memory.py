@@ -10,7 +10,8 @@ from statistics import median
 import msgspec
 import pytest
 
-from dflash_deploy.memory import Demand, fit
+from dflash_deploy.kv_cache import layout
+from dflash_deploy.memory import GIB, Demand, Fit, fit
 from dflash_deploy.registry import load
 
 REGISTRY = load(user=False)
@@ -48,6 +49,40 @@ def test_weights_cache_and_concurrency_are_within_five_percent(run) -> None:
     told = (found.target + found.draft, run["weights_gib"], found.cache, run["kv_cache_gib"],
             found.requests, run["maximum_concurrency"])  # fmt: skip
     assert f"| {' | '.join(f'{number:.2f}' for number in told)} |" in TOLD
+
+
+SHORTER = [
+    ("qwen3.5-27b", 16, 9088, 70.73, 24.30),
+    ("qwen3.5-27b", 8, 8576, 70.78, 44.69),
+    ("qwen3.5-27b", 1, 9088, 76.27, 177.0),
+    ("gemma-4-31b", 16, 9088, 64.00, 18.14),
+    ("gemma-4-31b", 8, 8576, 64.05, 18.15),
+    ("gemma-4-31b", 1, 9088, 68.90, 19.97),
+]
+"""Block (1: plain), tokens a step, and vLLM's own cache and requests of 4,096 tokens, 2026-11-30."""
+
+
+@pytest.mark.parametrize(("name", "block", "tokens", "cache", "requests"), SHORTER)
+def test_runs_that_nothing_was_fitted_to(name, block, tokens, cache, requests) -> None:
+    demand = Demand(context=4096, concurrency=64, block_size=block, batched_tokens=tokens)
+    found = estimate(name, demand) if block > 1 else plain(name, demand)
+    assert found.request == pytest.approx(cache / requests, rel=0.001)
+    rows = ((found.cache, cache), (found.requests, requests))
+    told = (
+        f"{mine:.2f} | {theirs:.2f} | {round(mine / theirs - 1, 3) + 0:+.1%}"  # no -0.0%
+        for mine, theirs in rows
+    )
+    assert f"| {' | '.join(told)} |" in TOLD
+    assert found.cache == pytest.approx(cache, rel=0.05)
+
+
+def plain(name: str, demand: Demand) -> Fit:
+    """The estimate with what the draft takes given back."""
+    target, found = REGISTRY.find(name).target, estimate(name, demand)
+    request = layout(target.layers, [], ranks=1, element=2).request_bytes(
+        demand.context, demand.batched_tokens, 1
+    )
+    return replace(found, cache=found.cache + found.draft, draft=0, request=request / GIB)
 
 
 DEMAND = Demand(context=32768, concurrency=64, block_size=16, batched_tokens=9088)
