@@ -12,8 +12,13 @@ BLOCKS = (8, 4)
 
 
 def held_states(need: Need, room: Room) -> Iterator[str]:
-    """A load that nobody asked for is chosen so that all of it runs; SGLang lowers its own."""
-    if need.request.concurrency is None or room.fit is None or not room.fit.states:
+    """On vLLM: SGLang lowers its load by itself, and our count of its states was never measured.
+
+    A load that nobody asked for is chosen so that all of it runs.
+    """
+    if need.request.engine != "vllm" or need.request.concurrency is None:
+        return
+    if room.fit is None or not room.fit.states:
         return
     most = _at_once(need, room)
     if most < room.concurrency:

@@ -42,22 +42,13 @@ def test_how_many_run_and_what_helps(block: int, runs: int, states: str, ways: s
     )
 
 
-@pytest.mark.parametrize(
-    ("engine", "gpu"),
-    [
-        ("vllm", "H100"),
-        ("vllm", "H200"),
-        ("vllm", "H200:2"),
-        ("sglang", "H200"),
-        ("sglang", "B200"),
-    ],
-)
-def test_each_way_out_leads_out(engine: str, gpu: str) -> None:
-    (line,) = told(planned(gpu, engine, block_size=16, concurrency=128))
+@pytest.mark.parametrize("gpu", ["H100", "H200", "H200:2"])
+def test_each_way_out_leads_out(gpu: str) -> None:
+    (line,) = told(planned(gpu, block_size=16, concurrency=128))
     ways = re.search(r"--block-size (\d+) has room for (\d+), or --concurrency (\d+)", line)
     block, room, load = map(int, ways.groups())
-    assert told(planned(gpu, engine, block_size=16, concurrency=load)) == []
-    (shorter,) = told(planned(gpu, engine, block_size=block, concurrency=128))
+    assert told(planned(gpu, block_size=16, concurrency=load)) == []
+    (shorter,) = told(planned(gpu, block_size=block, concurrency=128))
     assert f" about {room} of 128 requests" in shorter
     assert room > load
 
@@ -94,10 +85,8 @@ def test_a_load_that_nobody_asked_for_is_one_that_runs(gpu: str) -> None:
     assert told(planned(gpu, concurrency=own.concurrency, block_size=own.block_size)) == []
 
 
-def test_sglang_lowers_its_own_load_and_is_told_of_one_that_was_asked_for() -> None:
-    assert told(planned(engine="sglang")) == []
-    (line,) = told(planned(engine="sglang", block_size=16, concurrency=64))
-    assert line.startswith("memory has room for about 6 of 64 requests at a time, however short")
+def test_sglang_lowers_its_own_load() -> None:
+    assert told(planned(engine="sglang", block_size=16, concurrency=64)) == []
 
 
 def test_sglang_without_prefixes_reserves_all_or_does_not_start() -> None:
