@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 class AnswerBar:
     """Counts answers over all servers; the clock stands still while one starts."""
 
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, rounds: float | None = None) -> None:
+        """`rounds`: the time they all take, in that of one answer; as many as answers if unsaid."""
         self.requests = requests
         self.answers = 0
+        self._rounds, self._done = rounds or requests, 0.0
         self._spent, self._began = 0.0, time.monotonic()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -54,8 +56,9 @@ class AnswerBar:
         if self._bar and self._task is not None:
             self._bar.update(self._task, description=what)
 
-    def one_more(self) -> None:
+    def one_more(self, rounds: float = 1.0) -> None:
         self.answers += 1
+        self._done += rounds
         if self._bar and self._task is not None:
             self._bar.update(self._task, completed=self.answers, left=self.left)
 
@@ -68,7 +71,7 @@ class AnswerBar:
 
     @property
     def left(self) -> str:
-        """By the answers so far: slow arms come first, so that it rather says too much."""
+        """By the rounds so far: slow arms come first, so that it rather says too much."""
         spent = self._spent + time.monotonic() - self._began
-        seconds = round(spent * (self.requests - self.answers) / max(self.answers, 1))
+        seconds = round(spent * max(0.0, self._rounds - self._done) / (self._done or 1))
         return f"{seconds // 60}:{seconds % 60:02d} left"

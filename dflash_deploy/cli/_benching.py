@@ -180,8 +180,7 @@ class Runner:
     def all(self) -> Report:
         left = [self.planned.turns(servers.arms, self.report) for servers in self.found.servers]
         every = [turn for turns in left for turn in turns]
-        requests = sum(self.planned.requests_at(turn.load) for turn in every)
-        watched = Watched(len(every), requests)
+        watched = Watched(every, self.planned.requests_at)
         for servers, turns in zip(self.found.servers, left, strict=True):
             if not turns:
                 continue

@@ -68,8 +68,7 @@ class Race:
     def _measured(self, servers: Servers, look: Course) -> None:
         self.starts += 1
         turns = self.planned.turns(servers.arms, self.report)
-        requests = sum(self.planned.requests_at(turn.load) for turn in turns)
-        watched = Watched(len(turns), requests)
+        watched = Watched(turns, self.planned.requests_at)
         with servers.opened() as sides, watched.drawn():
             for side in sides:
                 self.report = results.with_arm(self.report, side.arm)

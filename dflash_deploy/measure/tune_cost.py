@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dflash_deploy.measure.bench import Course
-from dflash_deploy.measure.report import Load
+from dflash_deploy.measure.turns import width
 
 READY = {"vllm": (60, 250), "sglang": (60, 250), "transformers": (5, 30)}
 """Seconds: with caches of compiled code, and without."""
@@ -47,10 +47,6 @@ def cost(engine: str, blocks: Sequence[int], course: Course, *, schedule: bool) 
 def _tokens(course: Course) -> float:
     """That are decoded one after another in one repeat of one arm."""
     return sum(
-        max(1.0, course.requests_at(load) / _width(load)) * task.workload.max_tokens
+        max(1.0, course.requests_at(load) / width(load)) * task.workload.max_tokens
         for load in course.loads for task in course.tasks
     )  # fmt: skip
-
-
-def _width(load: Load) -> int:
-    return load.concurrency or 1

@@ -42,6 +42,11 @@ def turns(
                         yield Turn(name, load, workload, repeat)
 
 
+def width(load: Load) -> int:
+    """Requests that share the time of one: a run takes about as many rounds as it has of these."""
+    return load.concurrency or 1
+
+
 def arrivals(rate: float, count: int, seed: str) -> list[float]:
     """Seconds from the start at which `count` requests are due: a Poisson process of `rate`."""
     chance = Random(seed)  # noqa: S311 - a load, not a secret
