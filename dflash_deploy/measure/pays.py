@@ -48,7 +48,9 @@ def verdict(report: Report, published: Sequence[Evidence] = ()) -> tuple[str, ..
 
 
 def _made_up(report: Report) -> Iterator[str]:
-    lengths = sorted({arm.synthetic_length for arm in report.arms if arm.synthetic_length})
+    ran = {cell.arm for cell in report.cells if cell.runs}
+    arms = [arm for arm in report.arms if arm.name in ran] or report.arms
+    lengths = sorted({arm.synthetic_length for arm in arms if arm.synthetic_length})
     if lengths:
         said = " and ".join(f"{round(length, 2):g}" for length in lengths)
         yield (
@@ -90,8 +92,21 @@ def _paying(report: Report) -> Iterator[str]:
     made_up = "with acceptance made up, " if report.synthetic else ""
     for workload, of_workload in groupby(found, key=lambda gain: gain.workload):
         label = f"{workload}: " if several else ""
-        yield from _pays(label + made_up, best_by_load(of_workload))
+        yield from _pays(label + made_up, best_by_load(of_workload), _unreached(report, workload))
     yield from arriving
+
+
+def _unreached(report: Report, workload: str) -> dict[str, list[str]]:
+    """By load, of an interrupted report, the DFlash arms that it was not reached with."""
+    if report.complete:
+        return {}
+    ran = {(cell.arm, str(cell.load)) for cell in report.cells
+           if cell.workload == workload and cell.runs}  # fmt: skip
+    return {
+        load: [arm.name for arm in report.arms
+               if arm.method == "dflash" and (arm.name, load) not in ran]
+        for _, load in ran
+    }  # fmt: skip
 
 
 def _nothing_to_say(report: Report) -> str:
@@ -115,33 +130,51 @@ def best_by_load(found: Iterable[Gain]) -> list[list[Gain]]:
     return tied
 
 
-def _pays(label: str, best: list[list[Gain]]) -> Iterator[str]:
-    """Runs of loads alike: DFlash gains, loses, or cannot be told from plain decoding."""
+def _pays(label: str, best: list[list[Gain]], unreached: dict[str, list[str]]) -> Iterator[str]:
+    """Runs of loads alike: DFlash gains, loses, or cannot be told from plain decoding.
+
+    Where another block was still to be measured, one that loses is no reason to leave DFlash off.
+    """
     whole = len(best)
     spans = [list(span) for _, span in groupby(best, key=lambda tied: tied[0].state)]
     for number, span in enumerate(spans):
         first, last = span[0][0], span[-1][0]
+        missing = dict.fromkeys(
+            name for tied in span for name in unreached.get(str(tied[0].load), ())
+        )
+        are = "was" if len(missing) == 1 else "were"
+        but = f"; {', '.join(missing)} {are} not measured there" if missing else ""
         match first.state:
             case "gains":
                 where = _span(first.load, last.load, number == 0 and len(span) < whole)
                 yield f"{label}DFlash pays {where}: {_figures(span)}{_blocks(span)}"
+            case "loses" if missing:
+                names = " or ".join(dict.fromkeys(tied[0].arm.name for tied in span))
+                where = _off(spans, number)
+                yield (
+                    f"{label}{names} is slower {where}: {_figures(span)} of plain decoding's"
+                    f" speed{but}"
+                )
             case "loses":
                 where = _off(spans, number)
-                yield f"{label}{where}: {_figures(span)} of plain decoding's speed at best"
+                yield (
+                    f"{label}leave it off {where}: {_figures(span)} of plain decoding's speed at"
+                    " best"
+                )
             case _:
                 where = _span(first.load, last.load, False)
                 yield (
                     f"{label}{where} DFlash is no faster than plain decoding beyond the spread of"
-                    f" the repeats: {_figures(span)}"
+                    f" the repeats: {_figures(span)}{but}"
                 )
 
 
 def _off(spans: list[list[list[Gain]]], number: int) -> str:
-    """`leave it off above N`, where N is the highest load below these that it gained at."""
+    """`above N`, where N is the highest load below these that it gained at."""
     span = spans[number]
     if number == len(spans) - 1 and number > 0:
-        return f"leave it off above {inflight(spans[number - 1][-1][0].load)}"
-    return f"leave it off {_span(span[0][0].load, span[-1][0].load, False)}"
+        return f"above {inflight(spans[number - 1][-1][0].load)}"
+    return _span(span[0][0].load, span[-1][0].load, False)
 
 
 def _span(first: Load, last: Load, from_the_lightest: bool) -> str:

@@ -45,6 +45,30 @@ def test_leave_it_off_above() -> None:
     assert "leave it off above 32 in flight: 0.80x at 64" in text
 
 
+def test_what_an_interrupted_report_has_not_measured_is_no_reason_to_leave_it_off() -> None:
+    half = {name: GENTLE[name] for name in ("plain", "dflash-16")} | {"dflash-8": {}}
+    text = said(half, complete=False, synthetic=6.5)
+    assert "leave it off" not in text
+    assert "dflash-16 is slower above 32 in flight: 0.80x at 64" in text
+    assert "of plain decoding's speed; dflash-8 was not measured there" in text
+    # measured at some loads alone, and no block better there
+    begun = half | {"dflash-8": {64: (2000,)}}
+    assert "leave it off above 32 in flight: 0.80x" in said(begun, complete=False)
+    slow = {"plain": {1: (100,)}, "dflash-16": {1: (101,)}, "dflash-8": {}}
+    assert "(0.91 to 1.12); dflash-8 was not measured there" in said(slow, complete=False)
+    assert "not measured there" not in said(slow)
+
+
+def test_only_what_ran_had_its_acceptance_made_up() -> None:
+    half = report({"plain": {1: (100,)}, "dflash-16": {1: (300,)}, "dflash-8": {}}, synthetic=6.5)
+    plain, long, short = half.arms
+    arms = (plain, long, msgspec.structs.replace(short, synthetic_length=5.0))
+    made = msgspec.structs.replace(half, arms=arms, complete=False)
+    assert "made up (6.5 tokens a cycle)" in verdict(made)[0]
+    nothing = msgspec.structs.replace(made, cells=())
+    assert "made up (5 and 6.5 tokens a cycle)" in verdict(nothing)[0]
+
+
 def test_what_the_repeats_do_not_tell_apart_is_not_claimed() -> None:
     text = said({"plain": {1: (100, 140)}, "dflash-16": {1: (130, 150)}})
     assert "at 1 in flight DFlash is no faster than plain decoding beyond the spread" in text
