@@ -381,3 +381,10 @@ def test_a_pause_is_no_want_of_room() -> None:
     # room that lacks at 8 lacks at 64
     once = {("dflash-8", 8): (5.0, 8.0), ("plain", 8): (1.2, 4.2)}
     assert "is room" not in waiting(once, {("dflash-8", 8): 40})
+
+
+def test_prompts_that_wait_for_their_prefill_are_no_want_of_room() -> None:
+    # long prompts and short answers: decoding is quick, so that all wait for the next prefill
+    bound = {("dflash-8", 64): (3.0, 4.0), ("plain", 64): (0.5, 4.5)}
+    assert "is room" not in waiting(bound)  # as many prompts a second as with plain decoding
+    assert "is room" in waiting(bound, {("dflash-8", 64): 40})
