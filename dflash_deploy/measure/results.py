@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -100,7 +101,7 @@ def read(path: Path) -> Report:
             f"{path} has the schema {said}, and this release reads {BENCH_SCHEMA}",
             hint="pip install --upgrade dflash-deploy",
         )
-    if (fault := _fault(report)) is not None:
+    if (fault := _twice(report) or _fault(report)) is not None:
         raise UsageError(
             f"{path} was changed since `dflash bench` wrote it: {fault}", hint="the file as it was"
         )
@@ -120,6 +121,19 @@ def _fault(report: Report) -> str | None:
         if any(min(run.seconds, run.output_tokens, run.requests) < 0 for run in cell.runs):
             return f"a run of {cell.arm!r} took or answered less than nothing"
     return None
+
+
+def _twice(report: Report) -> str | None:
+    """What would be counted double, or compared with one of two."""
+    arms = Counter(f"arms called {arm.name!r}" for arm in report.arms)
+    cells = Counter(
+        f"cells of {cell.arm!r}, {cell.workload} at {cell.load}" for cell in report.cells
+    )
+    repeated = next((what for what, count in (arms + cells).items() if count > 1), None)
+    if repeated:
+        return f"it has two {repeated}"
+    plain = [arm.name for arm in report.arms if arm.method == "plain"]
+    return f"it has plain decoding twice: {', '.join(plain)}" if len(plain) > 1 else None
 
 
 def check_writable(path: Path, option: str = "--output") -> None:

@@ -13,7 +13,7 @@ from dflash_deploy.cli.report import check_page, write_page
 from dflash_deploy.errors import UsageError
 from dflash_deploy.hardware import Card, Hardware
 from dflash_deploy.measure.machine import this_machine
-from dflash_deploy.measure.report import Arm, Load, Machine, Report, Run, Workload
+from dflash_deploy.measure.report import Arm, Cell, Load, Machine, Report, Run, Workload
 from dflash_deploy.measure.results import check_writable, read, save, with_arm, with_run
 from dflash_deploy.measure.turns import Turn
 
@@ -30,6 +30,7 @@ REPORT = Report(
     arms=(PLAIN,), cells=(), complete=False,
 )  # fmt: skip
 TURN = Turn("plain", Load(concurrency=8), "math", 0)
+CELL = Cell(arm="plain", load=TURN.load, workload="math", runs=(RUN,))
 
 
 def change(report, **values):
@@ -67,6 +68,9 @@ def test_what_is_no_report_is_told(tmp_path, content):
     [
         ({"arms": ()}, "a cell of 'plain', which is none of its arms"),
         ({"workloads": ()}, "a cell of 'math', which is none of its workloads"),
+        ({"arms": (PLAIN, PLAIN)}, "two arms called 'plain'"),
+        ({"arms": (PLAIN, change(PLAIN, name="other"))}, "plain decoding twice: plain, other"),
+        ({"cells": (CELL, CELL)}, "two cells of 'plain', math at c=8"),
     ],
 )
 def test_a_report_that_does_not_hold_together_is_told(tmp_path, values, said):
