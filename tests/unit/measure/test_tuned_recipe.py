@@ -84,6 +84,11 @@ def test_what_was_as_fast_is_in_the_reason_with_its_figures(entry: Entry) -> Non
     )
 
 
+def test_a_block_that_did_not_start_is_none_of_those_that_were_tried(entry: Entry) -> None:
+    died = report({"plain": {1: (100, 101)}, "dflash-16": {1: (400, 404)}, "dflash-8": {}})
+    assert "of blocks of 16, on" in recipe(died, base(entry), choice(died), "auto").why
+
+
 def test_in_words() -> None:
     block = best_block(measured(report()), (1, 8))
     assert block is not None
