@@ -293,6 +293,8 @@ class Failure(Struct, frozen=True, kw_only=True):
     id: str
     says: str
     """A regular expression, searched for in each of the last lines."""
+    alone: bool = False
+    """It is no cause where another error follows: an engine may go on without, and die later."""
     versions: str | None = None
     hint: str
     example: str

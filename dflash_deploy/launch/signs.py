@@ -19,6 +19,7 @@ _INPUT = re.compile(r" \[type=\w+, input_value=.*")
 _POINTS = re.compile(
     r"Engine core initialization failed|[Ss]ee root cause above|stack trace (?:\(above\)|above)"
     r"|[Ss]ee stack trace for root cause|RuntimeError: cancelled$"
+    r"|scheduler died during initialization"
 )
 """What only follows from another error; `cancelled`: vLLM's queue to a worker that is gone."""
 _LEAVING = re.compile(
@@ -45,10 +46,11 @@ class Signs:
 
     def cause(self, lines: Iterable[str]) -> tuple[str, Failure] | None:
         """The line that gives a known failure away, and that failure."""
-        given = tuple(reversed(tuple(lines)))
+        given = tuple(lines)
+        last = last_error(given)
         for sign, failure in self.failures:
-            for line in given:
-                if sign.search(line):
+            for line in reversed(given):
+                if sign.search(line) and (line == last or not failure.alone):
                     return line, failure
         return None
 

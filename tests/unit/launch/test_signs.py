@@ -190,6 +190,34 @@ def test_a_core_that_failed_by_itself_was_not_killed() -> None:
     assert of("vllm").cause(["Failed core proc(s): {'EngineCore': 1}"]) is None
 
 
+SCHEDULER = (
+    "RuntimeError: Rank 0 scheduler died during initialization (exit code: {}). If exit code is -9"
+    " (SIGKILL), a common cause is the OS OOM killer. Run `dmesg -T | grep -i oom` to check."
+)
+
+
+def test_a_scheduler_of_sglang_that_died_points_at_its_own_error() -> None:
+    root = "ValueError: rope scaling of that kind is not known"
+    assert last_error([root, SCHEDULER.format(1)]) == root
+    assert of("sglang").cause([SCHEDULER.format(1)]) is None
+    killed = of("sglang").cause([SCHEDULER.format(-9)])
+    assert killed is not None
+    assert killed[1].id == "process-killed"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_package_that_something_did_without_is_not_why_it_died(engine: str) -> None:
+    lacking = "ModuleNotFoundError: No module named 'xformers'"
+    died = "ValueError: rope scaling of that kind is not known"
+    between = "During handling of the above exception, another exception occurred:"
+    assert of(engine).cause([lacking, between, died]) is None
+    pointing = ("RuntimeError: Engine core initialization failed. See root cause above.",
+                SCHEDULER.format(1))  # fmt: skip
+    told = of(engine).cause([died, "INFO again", lacking, *pointing])
+    assert told is not None
+    assert told[1].id == "missing-package"
+
+
 def test_an_error_of_a_configuration_is_told_without_what_was_given() -> None:
     lines = (
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
