@@ -84,10 +84,17 @@ def best(entry: Entry) -> tuple[Measurement, Evidence] | None:
 
 
 def best_speedup(entry: Entry) -> str | None:
-    """As `5.8x math500`, else `4.9x synthetic`; `show` says where and how."""
+    """As `5.8x math500`, else `4.9x synthetic`; `show` says where and how.
+
+    Made-up acceptance promises nothing where somebody saw what a release really accepts.
+    """
     if found := best(entry):
         return f"{found[0].speedup:g}x {found[0].task}"
-    made_up = best_synthetic(entry)
+    seen_real = any(
+        evidence.results and evidence.build is None and not evidence.synthetic
+        for evidence in entry.model.evidence
+    )
+    made_up = None if seen_real else best_synthetic(entry)
     return f"{made_up[0].speedup:g}x synthetic" if made_up else None
 
 

@@ -134,6 +134,12 @@ def test_made_up_acceptance_is_the_last_to_be_shown_and_labelled() -> None:
     assert set(document["engines"].values()) == {"untested"}
 
 
+def test_made_up_acceptance_is_no_promise_where_a_release_was_seen_to_be_slower() -> None:
+    entry = REGISTRY.find("gemma-4-31b")
+    assert {each.outcome for each in entry.model.evidence} >= {"degraded", "synthetic"}
+    assert best_speedup(entry) is None
+
+
 def test_a_condition_in_words() -> None:
     when = When(engine="vllm", version=">=0.26", architecture=["hopper", "ada"], cards=["H200"],
                 memory_at_least_gib=80, concurrency_at_most=8, kv_dtype="fp8", thinking="on")  # fmt: skip
