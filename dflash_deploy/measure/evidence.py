@@ -155,7 +155,9 @@ def card_of(report: Report) -> str:
         return f"CPU, {machine.cores} cores of {machine.cpu}"
     raise UsageError(
         f"the report does not say which card it was: {', '.join(sorted(names)) or 'none found'}",
-        hint="dflash bench with CUDA_VISIBLE_DEVICES set to cards of one kind",
+        hint="dflash bench with CUDA_VISIBLE_DEVICES set to cards of one kind"
+        if names
+        else "dflash doctor",
     )
 
 
@@ -170,6 +172,8 @@ def _how(report: Report, cells: Sequence[Cell]) -> Iterator[str]:
     own = machine.versions.get("dflash-deploy", "")
     cards = f"a machine with {machine.hardware}{driver}" if machine.hardware.cards else "a CPU"
     yield f"{_measured_by(report)} {own}".rstrip() + f" on {cards}"
+    if not report.complete:
+        yield "interrupted before all its arms had run"
     if report.ranks > 1:
         yield f"{report.ranks} processes, each with a server and the requests in flight of its own"
     names = {cell.workload for cell in cells}

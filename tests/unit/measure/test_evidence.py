@@ -113,6 +113,16 @@ def test_what_proves_nothing_is_refused(
     assert caught.value.hint
 
 
+def test_only_cards_of_two_kinds_can_be_chosen_from(entry: Entry) -> None:
+    for cards, hint in (
+        ((), "dflash doctor"),
+        ((OTHER, *report().machine.hardware.cards), "with CUDA_VISIBLE_DEVICES set"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            evidence_of(altered(machine=_machine(cards=cards)), entry)
+        assert hint in (caught.value.hint or "")
+
+
 def test_of_an_interrupted_report_the_arms_that_ran_to_their_end_count(entry: Entry) -> None:
     speeds = {"plain": {1: (100, 101), 8: (700, 705)}, "dflash-16": {1: (400, 404), 8: (2000, 2040)},
               "dflash-8": {1: (330, 333), 8: (1800,)}}  # fmt: skip
@@ -121,6 +131,7 @@ def test_of_an_interrupted_report_the_arms_that_ran_to_their_end_count(entry: En
 
     assert {row.block_size for row in evidence.results} == {16}
     assert made.notes == ("left out: dflash-8: interrupted before it had run to its end",)
+    assert "interrupted before all its arms had run; " in (evidence.how or "")
     # and none where a load is missing, or plain decoding ran more often
     del speeds["dflash-16"][8]
     with pytest.raises(UsageError, match="interrupted"):
