@@ -116,7 +116,14 @@ def _nothing_to_say(report: Report) -> str:
         at_url = any(arm.url for arm in report.arms)
         how = " (--baseline-url takes a server of it)" if at_url else ""
         return f"plain decoding was not measured{how}: there is no gain to tell"
-    return "no load was measured both plain and with DFlash: there is no gain to tell"
+    methods = {arm.name: arm.method for arm in report.arms}
+    plain, drafted = (
+        {(cell.workload, str(cell.load)) for cell in report.cells
+         if cell.runs and methods[cell.arm] == method}
+        for method in ("plain", "dflash")
+    )  # fmt: skip
+    how = "has a speed" if plain & drafted else "was measured"
+    return f"no load {how} both plain and with DFlash: there is no gain to tell"
 
 
 def best_by_load(found: Iterable[Gain]) -> list[list[Gain]]:

@@ -173,6 +173,10 @@ def test_failures_interruptions_and_what_is_missing() -> None:
     assert "--baseline-url" in line
     assert said({"plain": {1: (5, 5)}}).startswith("DFlash was not measured")
     assert "no load was measured both" in said({"plain": {1: (5, 5)}, "dflash-16": {8: (5, 5)}})
+    both = {"plain": {1: (5, 5)}, "dflash-16": {1: (5, 5)}}
+    failing = said(both, failed={("plain", 1): 10, ("dflash-16", 1): 10})
+    assert "no load was measured both" not in failing
+    assert "no load has a speed both plain and with DFlash: there is no gain to tell" in failing
     assert "each cell ran once" in said({"plain": {1: (5,)}, "dflash-16": {1: (9,)}})
 
 
