@@ -16,7 +16,6 @@ from dflash_deploy.memory import Fit
 from dflash_deploy.registry import Registry
 from dflash_deploy.request import HEAD, RANK, Choice, Rejected, Request, Resolution
 from dflash_deploy.resolve import resolve
-from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import EngineName, Status, Thinking
 from dflash_deploy.suspects import Suspect, suspects
 
@@ -219,9 +218,9 @@ def target_weights(resolution: Resolution) -> WeightsRef:
 
 def draft_weights(resolution: Resolution) -> WeightsRef:
     draft = resolution.draft
-    path = str(registry_root() / draft.path) if draft.path else None
     name = draft.quantization or "bf16"
-    return WeightsRef(draft.id, draft.revision, name, path, draft.licence)
+    path, revision = resolution.draft_path, resolution.draft_revision
+    return WeightsRef(draft.id, revision, name, path, draft.licence)
 
 
 def secrets(request: Request, words: Command) -> tuple[Secret, ...]:

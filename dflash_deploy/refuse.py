@@ -89,7 +89,7 @@ def _unpinned(
     repositories = []
     if request.target_path is None and weights.path is None:
         repositories.append((entry.id, weights.revision, "revision"))
-    if draft.path is None:
+    if request.draft_path is None and draft.path is None:
         repositories.append((draft.id, draft.revision, "draft_revision"))
     for name, commit, setting in repositories:
         if not COMMIT.fullmatch(commit or ""):

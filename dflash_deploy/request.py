@@ -15,6 +15,7 @@ from dflash_deploy.engine_schema import Engine
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.memory import Fit
 from dflash_deploy.registry import Entry
+from dflash_deploy.resources import registry_root
 from dflash_deploy.rules import Finding
 from dflash_deploy.schema import (
     Draft,
@@ -77,6 +78,8 @@ class Request:
     weights: str | None = None
     target_path: str | None = None
     """Where the target's weights are already, for the engine that does not fetch them itself."""
+    draft_path: str | None = None
+    """Where the draft's are, likewise."""
     trust_remote_code: bool = False
     api_key_env: str | None = None
     """Name of the environment variable that holds the key the server shall ask for."""
@@ -124,6 +127,17 @@ class Resolution:
     def target_path(self) -> str | None:
         """The folder of the target's weights; None where the engine finds them by their id."""
         return self.request.target_path or self.weights.path
+
+    @property
+    def draft_path(self) -> str | None:
+        """The folder of the draft's, likewise; that of the registry for one that ships with it."""
+        shipped = self.draft.path
+        return self.request.draft_path or (str(registry_root() / shipped) if shipped else None)
+
+    @property
+    def draft_revision(self) -> str | None:
+        """What the engine fetches of the draft; None for a folder of the request's own."""
+        return None if self.request.draft_path else self.draft.revision
 
     def fix(self, setting: str) -> Fix | None:
         return next((item for item in self.fixes if item.setting == setting), None)

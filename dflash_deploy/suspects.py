@@ -147,7 +147,7 @@ def _revisions(at: Resolution) -> Iterator[Suspect]:
         name
         for name, revision, here in (
             (at.entry.id, at.weights.revision, at.target_path),
-            (at.draft.id, at.draft.revision, at.draft.path),
+            (at.draft.id, at.draft_revision, at.draft_path),
         )
         if not (revision or here)
     ]

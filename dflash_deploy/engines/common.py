@@ -9,7 +9,6 @@ from dflash_deploy.engines.spelling import Setting, setting, switch
 from dflash_deploy.flag_tables import Given, flag_table, parse
 from dflash_deploy.json_options import in_one, together
 from dflash_deploy.request import RANK, Choice, Resolution
-from dflash_deploy.resources import registry_root
 from dflash_deploy.situation import flag_for
 
 
@@ -31,9 +30,14 @@ def port(resolution: Resolution) -> int:
 
 
 def draft_path(resolution: Resolution) -> str:
-    """A folder of the registry for a draft that ships with it, else its hub id."""
-    shipped = resolution.draft.path
-    return str(registry_root() / shipped) if shipped else resolution.draft.id
+    """A folder for a draft that is here already, else its hub id."""
+    return resolution.draft_path or resolution.draft.id
+
+
+def draft_revision(resolution: Resolution) -> Iterator[Setting]:
+    if resolution.draft_revision:
+        why = "the revision the evidence is for"
+        yield setting("draft_revision", resolution.draft_revision, why)
 
 
 def parsers(resolution: Resolution) -> Iterator[Setting]:

@@ -52,11 +52,9 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
 
 def speculation(resolution: Resolution) -> Iterator[Setting]:
     """SGLang counts the whole block, the token it starts from included."""
-    draft = resolution.draft
     yield setting("algorithm", "DFLASH", "DFlash 1 and 2 alike: SGLang asks the draft's config")
     yield setting("draft", common.draft_path(resolution), f"the draft for {resolution.entry.id}")
-    if draft.revision:
-        yield setting("draft_revision", draft.revision, "the revision the evidence is for")
+    yield from common.draft_revision(resolution)
     yield setting("block_size", resolution.block_size, *common.why(resolution, "block_size"))
     if backend := common.draft_backend(resolution):
         yield backend

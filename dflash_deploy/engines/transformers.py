@@ -37,13 +37,12 @@ def _ignored(resolution: Resolution) -> Iterator[str]:
 
 
 def _settings(resolution: Resolution) -> Iterator[Setting]:
-    entry, draft = resolution.entry, resolution.draft
+    entry = resolution.entry
     names = tuple(dict.fromkeys((entry.id, *entry.model.aliases)))
     yield setting("model", common.target(resolution), "the target")
     yield from common.target_revision(resolution)
     yield setting("draft", common.draft_path(resolution), f"the draft for {entry.id}")
-    if draft.revision:
-        yield setting("draft_revision", draft.revision, "the revision the evidence is for")
+    yield from common.draft_revision(resolution)
     yield setting("block_size", resolution.block_size, *common.why(resolution, "block_size"))
     yield Setting("served_names", names, "so that the model card's client code runs as it is")
     yield from common.address(resolution)

@@ -52,7 +52,6 @@ def _settings(resolution: Resolution) -> Iterator[Setting]:
 
 def speculation(resolution: Resolution) -> Setting:
     """vLLM counts the draft tokens alone: block - 1. It derives neither that nor the method."""
-    draft = resolution.draft
     config: dict[str, object] = {
         "method": "dflash",
         "model": common.draft_path(resolution),
@@ -60,8 +59,8 @@ def speculation(resolution: Resolution) -> Setting:
     }
     if schedule := choose_schedule(resolution.recipe, resolution.request):
         config["num_speculative_tokens_per_batch_size"] = [list(span) for span in schedule]
-    if draft.revision:
-        config["revision"] = draft.revision
+    if resolution.draft_revision:
+        config["revision"] = resolution.draft_revision
     if backend := common.draft_backend(resolution):
         config["attention_backend"] = backend.value
     config |= common.said_of(resolution, SPECULATION)

@@ -73,6 +73,19 @@ def test_a_shipped_draft_is_a_folder_and_a_hub_draft_is_an_id(registry, demo_dra
     assert planned(registry, "gpt-oss-20b", "vllm").draft.path is None
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("folder", ["/models/draft", "./draft"])
+def test_a_draft_in_a_folder_has_no_revision(registry, engine, folder):
+    hub = planned(registry, "qwen3-8b", engine)
+    local = planned(registry, "qwen3-8b", engine, draft_path=folder)
+    said = " ".join(local.argv)
+    assert hub.draft.revision
+    assert hub.draft.revision not in said
+    assert (local.draft.path, local.draft.revision) == (folder, None)
+    assert folder in said
+    assert local.draft.id not in said
+
+
 def test_a_key_is_named_and_never_written(registry, monkeypatch):
     monkeypatch.setenv("DFLASH_API_KEY", "sesame")
     plan = planned(registry, "gpt-oss-20b", "vllm", api_key_env="DFLASH_API_KEY")
