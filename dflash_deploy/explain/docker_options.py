@@ -11,6 +11,7 @@ from dflash_deploy.container import HUB_TOKEN
 from dflash_deploy.explain.container import Container, Port
 from dflash_deploy.explain.docker_flags import SWITCHES, VALUED
 from dflash_deploy.explain.judged import Judged
+from dflash_deploy.explain.ruled import draft_part
 from dflash_deploy.explain.secret import is_secret_variable
 from dflash_deploy.explain.serving import Serving
 
@@ -130,7 +131,7 @@ def _on_the_machines_network(box: Container) -> Iterator[Judged]:
 
 
 def _mounted(box: Container, serving: Serving) -> Iterator[Judged]:
-    target, hub = serving.target_path, hub_folder(box)
+    target, draft, hub = serving.target_path, serving.draft_path, hub_folder(box)
     for mount in box.mounts:
         if mount.outside in WHOLE_MACHINE:
             yield Judged(mount.option.part, "wrong", "hands the whole machine to whoever is in the"
@@ -139,14 +140,23 @@ def _mounted(box: Container, serving: Serving) -> Iterator[Judged]:
             yield Judged(mount.option.part, "fine", "weights outlive the container")
         elif target and mount.holds(target):
             yield Judged(mount.option.part, "fine", "the weights of the target")
+        elif draft and mount.holds(draft):
+            yield Judged(mount.option.part, "fine", "the weights of the draft")
+    if draft:
+        yield from _nowhere(draft, draft_part(serving), box)
     if target and target.startswith("/"):
-        if not any(mount.holds(target) for mount in box.mounts):
-            folder = PurePosixPath(target).parent
-            yield Judged(serving.target_part, "wrong", "no folder of the machine is mounted there:"
-                         f" -v {folder}:{folder}:ro")  # fmt: skip
+        yield from _nowhere(target, serving.target_part, box)
     elif not any(is_hub(mount.inside, hub) for mount in box.mounts):
         yield Judged(f"-v ~/.cache/huggingface:{hub}", "missing", "each new container fetches the"
                      " weights anew")  # fmt: skip
+
+
+def _nowhere(path: str, part: str, box: Container) -> Iterator[Judged]:
+    """A folder that the container does not have."""
+    if path.startswith("/") and not any(mount.holds(path) for mount in box.mounts):
+        folder = PurePosixPath(path).parent
+        yield Judged(part, "wrong", "no folder of the machine is mounted there:"
+                     f" -v {folder}:{folder}:ro")  # fmt: skip
 
 
 def is_hub(inside: str, hub: str) -> bool:

@@ -12,7 +12,7 @@ from dflash_deploy.explain.docker_options import judge_docker
 from dflash_deploy.explain.filed import as_filed
 from dflash_deploy.explain.flags import judge_flags
 from dflash_deploy.explain.judged import Judged, one_verdict
-from dflash_deploy.explain.pair import missing
+from dflash_deploy.explain.pair import missing, taken_for
 from dflash_deploy.explain.ruled import ruled, spoken_of
 from dflash_deploy.explain.secret import is_secret_variable
 from dflash_deploy.explain.seen import Seen
@@ -39,6 +39,7 @@ def judge(serving: Serving, right: Plan | DFlashError) -> list[Judged]:
         *_image(serving),
         *(judge_docker(serving) if serving.command.form != "k8s" else ()),
         *_program(serving),
+        *taken_for(serving),
         *judge_flags(Seen(serving, planned(serving, plan), spoken)),
         *ruled(serving),
         *missing(serving),

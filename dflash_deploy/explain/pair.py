@@ -32,6 +32,17 @@ def judge_draft(part: str, serving: Serving) -> Judged:
     return Judged(part, "note", message)
 
 
+def taken_for(serving: Serving) -> Iterator[Judged]:
+    """Which models the folders of a command are taken for, and by what."""
+    target, draft, entry = serving.taken_target, serving.taken_draft, serving.entry
+    if target and entry and not entry.stands_in:
+        yield Judged("the target", "note", f"{serving.target} is taken for {target.id}, by"
+                     f" {target.by}")  # fmt: skip
+    if draft:
+        yield Judged("the draft", "note", f"{serving.named_draft} is taken for {draft.id}, by"
+                     f" {draft.by}")  # fmt: skip
+
+
 def missing(serving: Serving) -> Iterator[Judged]:
     """What a good command for this pair would say."""
     if serving.alone is not None:
@@ -47,7 +58,7 @@ def missing(serving: Serving) -> Iterator[Judged]:
     if not serving.speculates:
         return
     draft = serving.draft
-    if draft and draft.revision and not serving.pinned:
+    if draft and draft.revision and not serving.pinned and not serving.draft_path:
         yield Judged("revision", "missing", "authors have replaced drafts under the same name:"
                      " pin the one that the figures are for")  # fmt: skip
     yield from _thinking(serving)

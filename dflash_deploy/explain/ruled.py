@@ -159,7 +159,7 @@ def _spelled(setting: str, serving: Serving) -> str:
     return flag_for(serving.engine, setting, serving.version) or setting
 
 
-def _draft_part(serving: Serving) -> str:
+def draft_part(serving: Serving) -> str:
     if serving.itself:
         return serving.target_part
     return said_part("draft", serving) or said_part(f"{SPECULATION}.model", serving) or "the draft"
@@ -172,5 +172,5 @@ def _about(found: Finding, serving: Serving) -> str:
         return serving.target_part
     drafts = (when.draft_kind, when.draft_layers, when.draft_format, when.draft_quantized)
     if any(drafts) or when.draft_causal is not None or found.rule == "draft-class":
-        return _draft_part(serving)
+        return draft_part(serving)
     return f"{serving.name} {serving.version}"

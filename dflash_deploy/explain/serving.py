@@ -13,12 +13,14 @@ from dflash_deploy.choose import release_of
 from dflash_deploy.engine_schema import DeadSwitch, Engine
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.container import Port
+from dflash_deploy.explain.folders import BY_DRAFT, Taken, draft_told, is_folder, targets_told
 from dflash_deploy.explain.judged import as_part
 from dflash_deploy.explain.read import Command
 from dflash_deploy.flag_tables import Given, flag_table, parse
 from dflash_deploy.hardware import Hardware
 from dflash_deploy.reach import within
 from dflash_deploy.registry import Entry, Registry
+from dflash_deploy.resources import registry_root
 from dflash_deploy.schema import Draft, EngineName, KvDtype, Thinking
 from dflash_deploy.situation import Situation, by_meaning, counted, said_kv_dtype, said_thinking
 
@@ -91,9 +93,8 @@ class Serving:
 
     @property
     def target_path(self) -> str | None:
-        """The target, if it is a folder: a hub id has one slash, and starts with a letter."""
-        local = (self.target or "").startswith(("/", "./", "../", "~"))
-        return self.target if local else None
+        """The target, if it is a folder."""
+        return self.target if is_folder(self.target or "") else None
 
     @cached_property
     def itself(self) -> bool:
@@ -110,23 +111,65 @@ class Serving:
 
     @cached_property
     def draft_id(self) -> str | None:
+        """The draft's hub id, also where a folder is known to be it; else as it was said."""
         if self.itself:
             return self.target
+        if self.taken_draft:
+            return self.taken_draft.id
+        return self._of_this_machine.get(self.named_draft or "", self.named_draft)
+
+    @cached_property
+    def named_draft(self) -> str | None:
+        """The draft as it was said: a hub id or a folder."""
         said = self.settings.get("draft", ()) or (self.config.get("model"),)
-        named = str(said[0]) if said and said[0] else None
-        return self._of_this_machine.get(named or "", named)
+        return str(said[0]) if said and said[0] else None
+
+    @property
+    def draft_path(self) -> str | None:
+        """The folder of the draft that is served, if something told which draft it is."""
+        return self.named_draft if self.taken_draft and self.draft else None
 
     @cached_property
     def _of_this_machine(self) -> dict[str, str]:
         """Drafts that are known by their folders."""
-        entries = self.registry.entries.values()
-        return {d.path: d.id for entry in entries for d in entry.model.drafts if d.path}
+        entries, root = self.registry.entries.values(), registry_root()
+        drafts = [draft for entry in entries for draft in entry.model.drafts]
+        return {str(root / draft.path): draft.id for draft in drafts if draft.path}
+
+    @cached_property
+    def taken_draft(self) -> Taken | None:
+        """What a draft's folder that no entry names is taken for."""
+        named = self.named_draft or ""
+        if self.itself or not is_folder(named) or named in self._of_this_machine:
+            return None
+        known = next((told.id for told in self._told), self.target)
+        return draft_told(self.registry, named, self._entry_of(known))
+
+    @cached_property
+    def _told(self) -> list[Taken]:
+        """What the target's folder is, by all but its draft."""
+        served = self.settings.get("served_names", ())
+        return targets_told(self.registry, self.target_path, served)
+
+    @cached_property
+    def taken_target(self) -> Taken | None:
+        """What the target's folder is taken for.
+
+        A draft that is named for certain has the first word; a folder's, which may be that of
+        another target, the last.
+        """
+        by_draft = self._entry_of(self.draft_id) if self.target_path else None
+        drafts = [Taken(by_draft.id, BY_DRAFT)] if by_draft else []
+        told = [*self._told, *drafts] if self.taken_draft else [*drafts, *self._told]
+        return told[0].though(each for each in told if each not in drafts) if told else None
 
     @cached_property
     def entry(self) -> Entry | None:
-        """By the target; for a folder, whose name says nothing, by the draft."""
-        known = self.draft_id if self.target_path else self.target
-        found = self.registry.names.get((known or "").lower())
+        """By the target; for a folder, by what it is taken for."""
+        return self._entry_of(self.taken_target.id if self.taken_target else self.target)
+
+    def _entry_of(self, model: str | None) -> Entry | None:
+        found = self.registry.names.get((model or "").lower())
         return self.registry.entries[found] if found else None
 
     @cached_property

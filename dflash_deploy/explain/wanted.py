@@ -8,6 +8,8 @@ from dflash_deploy import json_options
 from dflash_deploy.engine_args import OWN_OPTIONS
 from dflash_deploy.explain import speculation
 from dflash_deploy.explain.code import RUNS_CODE
+from dflash_deploy.explain.docker_right import own_options
+from dflash_deploy.explain.folders import is_snapshot
 from dflash_deploy.explain.renamed import given_today
 from dflash_deploy.explain.ruled import left_out
 from dflash_deploy.explain.secret import is_secret_option, is_secret_variable, may_be_repeated
@@ -57,11 +59,35 @@ def request_of(serving: Serving, without: frozenset[str] = frozenset()) -> Reque
         context=number("context"),
         tensor_parallel=number("tensor_parallel"),
         kv_dtype="auto" if "kv_dtype" in refused else serving.kv_dtype,
-        target_path=serving.target_path,
+        target_path=_target_path(serving),
+        draft_path=_draft_path(serving),
         trust_remote_code=bool(entry and entry.target.remote_code == "required"),
         api_key_env=API_KEY_ENV if _asks_for_key(serving) else None,
         engine_args=tuple(word for given in _kept(serving, refused) for word in given),
     )
+
+
+def _target_path(serving: Serving) -> str | None:
+    """Its folder, but for a snapshot of the hub's cache that is in another place then."""
+    folder, entry = serving.target_path, serving.entry
+    if folder and entry and is_snapshot(folder, entry.id) and _is_lost(folder, serving):
+        return None
+    return folder
+
+
+def _draft_path(serving: Serving) -> str | None:
+    folder = serving.draft_path
+    return None if folder and _is_lost(folder, serving) else folder
+
+
+def _is_lost(folder: str, serving: Serving) -> bool:
+    """Whether this container alone has a folder: no mount that the right command keeps does."""
+    box = serving.command.container
+    if box is None:
+        return False
+    kept = {*own_options(box)}
+    holding = [mount.option in kept for mount in box.mounts if mount.holds(folder)]
+    return not folder.startswith("/") or (bool(holding) and not any(holding))
 
 
 def _host(serving: Serving) -> str:
@@ -122,7 +148,7 @@ def _kept_commits(serving: Serving) -> Iterator[tuple[str, ...]]:
     entry, draft = serving.entry, serving.draft
     known = (
         ("revision", entry and entry.target.weights[0].revision),
-        ("draft_revision", draft and draft.revision),
+        ("draft_revision", serving.draft_path or (draft and draft.revision)),
     )
     for setting, revision in known:
         said = serving.settings.get(setting, ())
