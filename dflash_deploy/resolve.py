@@ -53,7 +53,7 @@ from dflash_deploy.schema import (
     Weights,
 )
 from dflash_deploy.situation import said_kv_dtype, settings_of
-from dflash_deploy.status import best_synthetic, status
+from dflash_deploy.status import nearest_synthetic, status
 
 Pinned = TypeVar("Pinned", Draft, Weights)
 
@@ -88,7 +88,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected, doubts=tuple(item for item in found if item.accepts_less),
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
-                  *terms(entry, draft, seen, request, weights),
+                  *terms(need, seen),
                   *short_queue(recipe, request),
                   *idle,
                   *cut_short(need, room),
@@ -201,18 +201,17 @@ def beyond_training(entry: Entry, draft: Draft, context: int) -> Iterator[str]:
         yield f"{draft.id} was trained on {draft.trained_context} tokens, of {context} served here"
 
 
-def terms(
-    entry: Entry, draft: Draft, seen: Status, request: Request, weights: Weights
-) -> Iterator[str]:
+def terms(need: Need, seen: Status) -> Iterator[str]:
     """What is not known of the pair, and what its licences ask: said before anything is fetched."""
+    entry, draft, engine = need.entry, need.draft, need.request.engine
     if seen == "untested":
         yield (
-            f"{entry.name} with {weights.name} weights on {request.engine} is untested:"
-            f" {_unproven(entry, draft, request)}"
+            f"{entry.name} with {need.weights.name} weights on {engine} is untested:"
+            f" {_unproven(need)}"
         )
     if seen == "degraded":
         yield (
-            f"{entry.name} on {request.engine} is degraded: it was seen to gain less than published"
+            f"{entry.name} on {engine} is degraded: it was seen to gain less than published"
             f" (dflash show {entry.name})"
         )
     for name, licensed in ((entry.id, entry.target), (draft.id, draft)):
@@ -222,13 +221,16 @@ def terms(
             yield f"{name} ({licensed.licence or 'licence unknown'}): {licensed.terms}"
 
 
-def _unproven(entry: Entry, draft: Draft, request: Request) -> str:
-    found = best_synthetic(entry, draft, request.engine)
+def _unproven(need: Need) -> str:
+    """A load that nobody stated is taken for a low one, as recipes take it."""
+    load = need.request.concurrency or 1
+    found = nearest_synthetic(need.entry, need.draft, need.request.engine, need.block_size, load)
     if found is None:
         return "no figures are published or measured"
     row, seen = found
+    blocks = f" with blocks of {row.block_size}" if row.block_size else ""
     return (
         f"what the engine costs was measured with synthetic acceptance ({seen.engine}"
-        f" {seen.version}, {seen.gpu}, {seen.date}: {row.speedup:g}x at {row.concurrency}), and"
-        " nothing of the draft"
+        f" {seen.version}, {seen.gpu}, {seen.date}: {row.speedup:g}x at {row.concurrency}{blocks}),"
+        " and nothing of the draft"
     )

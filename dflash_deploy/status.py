@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import log
+
 from packaging.version import Version
 
 from dflash_deploy.reach import is_range, is_version, within
 from dflash_deploy.registry import Entry
 from dflash_deploy.schema import Draft, EngineName, Evidence, Measurement, Recipe, Status
 
+Seen = tuple[Measurement, Evidence]
 _WORST_FIRST: tuple[Status, ...] = ("unsupported", "degraded", "verified", "published")
 
 
@@ -81,18 +85,31 @@ def _below_floor(entry: Entry, engine: EngineName, version: str | None) -> bool:
     )
 
 
-def best_synthetic(
-    entry: Entry, draft: Draft | None = None, engine: str | None = None
-) -> tuple[Measurement, Evidence] | None:
-    """The row with the largest gain that acceptance was made up for, of one draft and engine where
-    they are given: what the engine costs, and no status.
+def best_synthetic(entry: Entry) -> Seen | None:
+    """The row with the largest gain that acceptance was made up for: what the engine costs, and no
+    status.
     """
-    rows = [
-        (row, evidence)
-        for evidence in entry.model.evidence
-        for row in evidence.results
-        if evidence.synthetic and row.speedup is not None
-        and engine in (None, evidence.engine)
-        and (draft is None or entry.draft(evidence.draft) == draft)
-    ]  # fmt: skip
-    return max(rows, key=lambda pair: pair[0].speedup or 0) if rows else None
+    return max(_synthetic(entry), key=lambda pair: pair[0].speedup or 0, default=None)
+
+
+def nearest_synthetic(
+    entry: Entry, draft: Draft, engine: EngineName, block_size: int, concurrency: int
+) -> Seen | None:
+    """That of a draft and engine which says most of a plan: its block, then the nearest load."""
+
+    def far(seen: Seen) -> tuple[bool, float]:
+        row, _ = seen
+        return row.block_size != block_size, abs(log((row.concurrency or 1) / concurrency))
+
+    rows = (
+        (row, evidence) for row, evidence in _synthetic(entry)
+        if engine == evidence.engine and entry.draft(evidence.draft) == draft
+    )  # fmt: skip
+    return min(rows, key=far, default=None)
+
+
+def _synthetic(entry: Entry) -> Iterator[Seen]:
+    for evidence in entry.model.evidence:
+        for row in evidence.results:
+            if evidence.synthetic and row.speedup is not None:
+                yield row, evidence

@@ -129,7 +129,9 @@ def test_a_recipe_for_one_card_is_not_for_its_like(registry):
 def test_engine_cost_alone_leaves_a_pair_untested(registry):
     at = resolved(registry, "qwen3-8b", "vllm", "H200")
     (said,) = [line for line in at.warnings if "untested" in line]
-    assert "synthetic acceptance (vllm 0.26.0, H200, 2026-11-28: 4.88x at 1)" in said
+    assert (
+        "synthetic acceptance (vllm 0.26.0, H200, 2026-11-28: 4.88x at 1 with blocks of 16)" in said
+    )
     (said,) = [line for line in resolved(registry, "qwen3-8b", "transformers").warnings
                if "untested" in line]  # fmt: skip
     assert "no figures are published or measured" in said

@@ -12,8 +12,8 @@ from dflash_deploy.errors import DFlashError
 from dflash_deploy.registry import Entry
 from dflash_deploy.request import Request
 from dflash_deploy.resolve import resolve
-from dflash_deploy.schema import Evidence, Floor, Outcome, Recipe, When
-from dflash_deploy.status import status
+from dflash_deploy.schema import Evidence, Floor, Measurement, Outcome, Recipe, When
+from dflash_deploy.status import nearest_synthetic, status
 from dflash_deploy.summary import engine_statuses
 
 ENTRY = registry.load(user=False).entries["Qwen/Qwen3-8B"]
@@ -114,3 +114,36 @@ def test_a_plan_has_the_status_that_list_and_show_have(gpu: str | None) -> None:
                 assert made.status == status(each, made.recipe), each.id
     assert len(seen) > 30
     assert seen.get(("gemma-4-12b", "vllm")) == "degraded"
+
+
+@pytest.mark.parametrize(
+    ("block", "load", "told"),
+    [
+        (16, 1, 3.0), (16, 40, 0.5), (8, 40, 2.5),
+        (8, 1, 2.5),  # a gain of its block says more than one of its load
+        (4, 2, 3.0),
+    ],
+)  # fmt: skip
+def test_what_was_made_up_is_told_of_a_plans_own_block_and_load(
+    block: int, load: int, told: float
+) -> None:
+    def row(load: int, block: int, gain: float) -> Measurement:
+        return Measurement(task="random", concurrency=load, block_size=block, speedup=gain)
+
+    made_up = seen("synthetic", build="synthetic acceptance: 5", results=[
+        row(1, 16, 3.0), row(32, 16, 0.5), row(32, 8, 2.5)
+    ])  # fmt: skip
+    of_another = replace(made_up, engine="sglang", results=[row(load, block, 9.0)])
+    known = entry(made_up, of_another)
+    found = nearest_synthetic(known, known.draft(None), "vllm", block, load)
+
+    assert found is not None
+    assert found[0].speedup == told
+
+
+def test_a_plan_promises_no_gain_of_another_load() -> None:
+    known, cards = registry.load(user=False), hardware.parse("H200", registry.load().gpus)
+    request = Request(model="qwen3.5-27b", engine="vllm", concurrency=64)
+    (line,) = (each for each in resolve(known, request, cards).warnings if "untested" in each)
+
+    assert "0.45x at 64 with blocks of 16" in line
