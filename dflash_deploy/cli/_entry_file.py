@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dflash_deploy.errors import DFlashError, RegistryError, UsageError, unread
@@ -62,6 +62,26 @@ def write(
                 f"the entry cannot stand beside yours: {error.message}", hint=BY_HAND
             ) from error
         raise
+
+
+@contextmanager
+def in_place_of(file: Path) -> Iterator[str | None]:
+    """An earlier file's text; it is back if nothing takes its place. Raises RegistryError."""
+    if not _there(file):
+        yield None
+        return
+    aside = file.with_name(f"{file.name}.before")
+    try:
+        earlier = file.read_text(encoding="utf-8")
+        file.replace(aside)
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unwritten(file, OSError(0, unread(error))) from error
+    try:
+        yield earlier
+    except BaseException:
+        aside.replace(file)
+        raise
+    aside.unlink()
 
 
 def _check_free(file: Path, root: Path, replaced: Entry | None) -> None:

@@ -57,11 +57,14 @@ def add(
     text = as_yaml(made.model, _comments(report))
     file = (registry or user_folder()) / made.file
     if not show:
-        if file.exists():
-            raise UsageError(
-                f"{report} is evidence already: {file}", hint=f"dflash show {entry.name}"
-            )
-        _entry_file.write(file, text, registry, lambda after: _prove(after, entry.id, made))
+        with _entry_file.in_place_of(file) as earlier:
+            if earlier is not None and all(each.source in earlier for each in made.model.evidence):
+                raise UsageError(
+                    f"{report} is evidence already: {file}", hint=f"dflash show {entry.name}"
+                )
+            _entry_file.write(file, text, registry, lambda after: _prove(after, entry.id, made))
+        if earlier is not None:
+            _output.note("what was taken from this benchmark before it went on is replaced")
     for line in made.notes:
         _output.warning(line)
     if json:

@@ -33,7 +33,9 @@ class MadeEvidence(msgspec.Struct, frozen=True):
     model: Model
     """The overlay."""
     file: str
-    """Below the registry folder; one report is always the same file."""
+    """Below the registry folder; one benchmark is always the same file, before and after it was
+    gone on with.
+    """
     notes: tuple[str, ...]
     """What was left out, and what is not known from the report."""
 
@@ -62,8 +64,15 @@ def evidence_of(
     if report.synthetic:
         notes.append("acceptance was made up: kept as the engine's cost, and no proof of the draft")
     owner, _, name = entry.id.partition("/")
-    file = f"models/{owner}/{name}-bench-{digest(report)[:8]}.yaml"
+    file = f"models/{owner}/{name}-bench-{_of_a_benchmark(report)[:8]}.yaml"
     return MadeEvidence(Model(extends=entry.id, evidence=made), file, tuple(notes))
+
+
+def _of_a_benchmark(report: Report) -> str:
+    """Of what `--resume` leaves as it was."""
+    of = (report.model, report.draft, report.weights, report.engine, report.version, report.date,
+          report.seed, report.temperature)  # fmt: skip
+    return hashlib.sha256(msgspec.json.encode(of)).hexdigest()
 
 
 def digest(report: Report) -> str:

@@ -38,6 +38,21 @@ def test_twice_is_once(dflash, tmp_path):
     assert "hint: dflash show qwen3-8b" in again.err
 
 
+def test_a_benchmark_that_went_on_takes_the_place_of_what_it_was(dflash, tmp_path):
+    half = {"plain": {1: (100, 101)}, "dflash-16": {1: (400, 404)}}
+    first = dflash.run("registry", "evidence", "add", saved(tmp_path, speeds=half, complete=False))
+    whole = dflash.run("registry", "evidence", "add", saved(tmp_path))
+    assert (whole.code, whole.out) == (0, first.out)
+    assert "before it went on is replaced" in whole.err
+    shown = dflash.run("show", "qwen3-8b").out
+    assert shown.count("verified: vllm 0.26.0, H100") == 1
+    # and what cannot stand there leaves what was
+    wide = {"plain": {1: (5,)}, "dflash-32": {1: (9,)}}
+    worse = saved(tmp_path, speeds=wide, lengths={"dflash-32": 3.0})
+    assert dflash.run("registry", "evidence", "add", worse).code == 3
+    assert dflash.run("show", "qwen3-8b").out == shown
+
+
 def test_two_reports_stand_side_by_side(dflash, tmp_path):
     dflash.run("registry", "evidence", "add", saved(tmp_path))
     dflash.run("registry", "evidence", "add", saved(tmp_path, seed=1))
