@@ -28,6 +28,6 @@ def render_html(report: Report, published: Sequence[Evidence] = ()) -> str:
         figures=plots.figures(report, published),
         draft=draft_of(report),
         facts=facts(report),
-        commands=[(arm, shlex.join(arm.argv)) for arm in report.arms if arm.argv],
+        commands=[(arm, shlex.join(arm.argv)) for arm in report.ran if arm.argv],
         plots=plots,
     )

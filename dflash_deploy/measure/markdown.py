@@ -44,7 +44,7 @@ def _row(cells: Sequence[str]) -> str:
 
 def _commands(report: Report) -> Iterator[str]:
     """How each server was started; nothing for those that somebody else started."""
-    started = [arm for arm in report.arms if arm.argv]
+    started = [arm for arm in report.ran if arm.argv]
     if not started:
         return
     yield from ("", "## Servers", "")

@@ -48,8 +48,7 @@ def verdict(report: Report, published: Sequence[Evidence] = ()) -> tuple[str, ..
 
 
 def _made_up(report: Report) -> Iterator[str]:
-    ran = {cell.arm for cell in report.cells if cell.runs}
-    arms = [arm for arm in report.arms if arm.name in ran] or report.arms
+    arms = report.ran or report.arms
     lengths = sorted({arm.synthetic_length for arm in arms if arm.synthetic_length})
     if lengths:
         said = " and ".join(f"{round(length, 2):g}" for length in lengths)

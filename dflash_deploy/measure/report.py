@@ -181,6 +181,12 @@ class Report(Setting, frozen=True, kw_only=True):
         """Whether any arm's acceptance was made up. Every output says so."""
         return any(arm.synthetic_length is not None for arm in self.arms)
 
+    @property
+    def ran(self) -> tuple[Arm, ...]:
+        """Arms of which there is a run: an interrupted benchmark may not have come to them all."""
+        names = {cell.arm for cell in self.cells if cell.runs}
+        return tuple(arm for arm in self.arms if arm.name in names)
+
 
 def document(report: Report) -> dict[str, Any]:
     """As it is written and printed: whoever reads it learns at its top what was made up."""

@@ -56,7 +56,7 @@ def named(arm: Arm) -> str:
 
 
 def drafting(report: Report) -> list[Arm]:
-    return [arm for arm in report.arms if arm.method != "plain"]
+    return [arm for arm in report.ran if arm.method != "plain"]
 
 
 def _accepted(report: Report, published: Sequence[Evidence]) -> Table:

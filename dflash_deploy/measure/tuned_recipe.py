@@ -87,10 +87,7 @@ def what(choice: Choice) -> str:
 
 
 def _why(report: Report, choice: Choice) -> str:
-    ran = {cell.arm for cell in report.cells if cell.runs}
-    sizes = sorted(
-        {arm.block_size for arm in report.arms if arm.block_size and arm.name in ran}, reverse=True
-    )
+    sizes = sorted({arm.block_size for arm in report.ran if arm.block_size}, reverse=True)
     tried = ", ".join(str(size) for size in sizes)
     made_up = "SYNTHETIC, acceptance was made up: " if report.synthetic else ""
     return (

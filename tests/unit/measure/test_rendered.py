@@ -167,6 +167,19 @@ def test_a_name_that_the_template_does_not_know_is_an_error(
         render_html(report())
 
 
+def test_an_arm_that_an_interrupted_benchmark_did_not_come_to_has_no_column() -> None:
+    whole = report(GENTLE)
+    made = msgspec.structs.replace(
+        whole, complete=False,
+        cells=tuple(cell for cell in whole.cells if cell.arm != "dflash-8"),
+    )  # fmt: skip
+
+    assert "Block Size = 8" in render_markdown(whole, [])
+    for text in (render_markdown(made, []), render_html(made, [])):
+        assert "Block Size = 16" in text
+        assert "Block Size = 8" not in text
+
+
 def test_an_empty_report_is_a_page_too() -> None:
     for empty in (report({}), report({"plain": {1: ()}}), report({"dflash-16": {1: (50,)}})):
         assert read(render_html(empty)).lines
