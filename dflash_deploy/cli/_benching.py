@@ -108,10 +108,11 @@ def _bench(registry: Registry, asked: Asked, path: Path, members: Team) -> None:
     run = Runner(report, found, planned, path if members.rank == 0 else None, members)
 
     def told_so_far() -> None:
-        if not asked.json:  # the error is the one document then
+        # with --json the error is the one document
+        if not asked.json and run.report.cells != report.cells:
             _told(run.report, registry, asked)
 
-    with keeping(lambda: run.measured, path, told_so_far):
+    with keeping(lambda: run.kept, path, told_so_far):
         report = concluded(run.all(), registry)
         run.keep(report)
     # before anything goes to a reader who may leave
@@ -166,16 +167,18 @@ class Runner:
         self, report: Report, found: Field, planned: Course, path: Path | None, members: Team
     ) -> None:
         self.found, self.planned, self.path, self.members = found, planned, path, members
-        self.report = report
+        self.report = self._kept = report
 
     @property
-    def measured(self) -> int:
-        return sum(len(cell.runs) for cell in self.report.cells)
+    def kept(self) -> int:
+        """Runs in the file."""
+        return sum(len(cell.runs) for cell in self._kept.cells)
 
     def keep(self, report: Report) -> None:
+        self.report = report
         if self.path:
             results.save(report, self.path)
-        self.report = report
+        self._kept = report
 
     def all(self) -> Report:
         left = [self.planned.turns(servers.arms, self.report) for servers in self.found.servers]

@@ -57,7 +57,7 @@ def keeping(
 ) -> Iterator[None]:
     """Whatever ends the block is told with the command that goes on.
 
-    `runs`: how many are in the file; `told`: shows them to who interrupts.
+    `runs`: how many are in the file; `told`: shows all that was measured, if that is anything.
     """
     try:
         yield
@@ -71,6 +71,8 @@ def keeping(
         # a signal ends it by SystemExit: a batch system's time is over, a terminal is gone
         if not runs() and isinstance(error, SystemExit):
             _output.note(f"ended by a signal before a run was complete; again: {typed()}")
+        if isinstance(error, DFlashError):
+            told()  # a disk that is full takes no report, and a terminal does
         if runs():
             _output.note(f"{_kept(runs(), path)}; {to_resume(path)} goes on")
         raise
