@@ -14,6 +14,8 @@ from dflash_deploy.render.docker import Program
 _TAG = re.compile(r"v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?:-.*)?")
 _SHORT_SWITCHES = re.compile(r"-[ditPq]+")
 _SHORT_WITH_VALUE = re.compile(r"(-[pevwhualmc])=?(.+)", re.DOTALL)
+_VOLUME = re.compile(r"(.+?):(/[^:]*)(?::[^/:]*)?", re.DOTALL)
+"""Outside and inside: a folder that a shell fills in may hold colons of its own, `${A:-b}:/x`."""
 _PORTS = re.compile(r"(?:([\d.]+|\[[\da-fA-F:]+\]):)?(\d{1,5}):(\d{1,5})(?:/tcp)?")
 
 
@@ -148,8 +150,8 @@ def _ports(options: tuple[Option, ...]) -> Iterator[Port]:
 def _mounts(options: tuple[Option, ...]) -> Iterator[Mount]:
     for item in options:
         if item.name == "--volume":
-            outside, _, rest = item.value.partition(":")
-            inside = rest.partition(":")[0]
+            found = _VOLUME.fullmatch(item.value)
+            outside, inside = found.groups() if found else ("", "")
         elif item.name == "--mount":
             said = dict(pair.partition("=")[::2] for pair in item.value.split(","))
             outside = said.get("source") or said.get("src", "")

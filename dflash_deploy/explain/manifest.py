@@ -93,6 +93,9 @@ def _options(part: dict[str, Any]) -> Iterator[str]:
     for said in _listed(part.get("volumes")):
         if isinstance(said, str) and ":" in said:
             yield from ("-v", said)
+        elif isinstance(said, dict) and {"source", "target"} <= said.keys():
+            kind = said.get("type", "volume")
+            yield from ("--mount", f"type={kind},source={said['source']},target={said['target']}")
     for variable in _variables(part.get("environment") or part.get("env")):
         yield from ("-e", variable)
 
