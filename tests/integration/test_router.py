@@ -72,14 +72,19 @@ def test_requests_reach_every_replica_and_a_dead_one_none(engines, started, engi
 
     body = {"model": plans[0].served_names[0], "max_tokens": 8,
             "messages": [{"role": "user", "content": "Name the planets."}]}  # fmt: skip
-    for number in range(12):
-        body["messages"][0]["content"] = chr(ord("a") + number) * 40
-        assert json.loads(ask(port, "/v1/chat/completions", body))["usage"]["completion_tokens"]
     name = {"vllm": "vllm:spec_decode_num_drafts_total", "sglang": "sglang:spec_verify_calls_total"}
-    for each in plans:
-        lines = ask(each.port, "/metrics").splitlines()
-        counted = [float(line.split()[-1]) for line in lines if line.startswith(name[engine])]
-        assert sum(counted) > 0, "a replica that no request reached"
+
+    def reached(port: int) -> bool:
+        lines = ask(port, "/metrics").splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name[engine])) > 0
+
+    # it answers as soon as it knows one replica to be healthy, and finds the other a moment later
+    until, number = time.monotonic() + 30, 0
+    while number < 12 or not all(reached(each.port) for each in plans):
+        assert time.monotonic() < until, "a replica that no request reached"
+        body["messages"][0]["content"] = f"{number} " * 40
+        assert json.loads(ask(port, "/v1/chat/completions", body))["usage"]["completion_tokens"]
+        number += 1
 
     servers[0].kill()
     served = [json.loads(ask(port, "/v1/chat/completions", body)) for _ in range(4)]
