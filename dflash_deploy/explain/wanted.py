@@ -70,6 +70,8 @@ def request_of(serving: Serving, without: frozenset[str] = frozenset()) -> Reque
 def _target_path(serving: Serving) -> str | None:
     """Its folder, but for a snapshot of the hub's cache that is in another place then."""
     folder, entry = serving.target_path, serving.entry
+    if folder and not may_be_repeated(folder):
+        return None
     if folder and entry and is_snapshot(folder, entry.id) and _is_lost(folder, serving):
         return None
     return folder

@@ -132,6 +132,14 @@ def test_a_draft_by_its_hub_id_says_whose_it_is(explain) -> None:
     assert other.endswith(f"{TARGET}, by its draft, though the folder's name says Qwen/Qwen3-4B")
 
 
+def test_a_folder_whose_name_holds_a_key_is_not_repeated(explain) -> None:
+    folder = "/m/hf_aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789/Qwen3-8B"
+    report = explain(vllm(folder, DRAFT))
+    assert report.right.target.path is None
+    assert "hf_" not in report.right_text
+    assert words(report)[words(report).index("serve") + 1] == TARGET
+
+
 def test_a_folder_alone_is_served_with_its_draft(explain) -> None:
     report = explain("vllm serve /models/Qwen3-8B")
     assert "the target" in told(report)
