@@ -83,7 +83,7 @@ def _headless(box: Container, hosts: str) -> dict[str, Any]:
 
 def _router(box: Container, router: Router, argv: tuple[str, ...]) -> dict[str, Any]:
     name = f"{box.name}-router"
-    check = {"httpGet": {"path": router.health_path, "port": "http"}, "timeoutSeconds": 5}
+    check = {"httpGet": {"path": router.ready_path, "port": "http"}, "timeoutSeconds": 5}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -32,7 +32,8 @@ class Router(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: list[str]
     flags: RouterFlags
     policy: str
-    health_path: str
+    ready_path: str
+    """Answers 200 once a server can take requests; `/health` does before any can."""
     metrics_port: int
     source: str
 

@@ -68,7 +68,7 @@ def test_requests_reach_every_replica_and_a_dead_one_none(engines, started, engi
     # its metrics port is fixed in a container, and taken on a machine that runs tests side by side
     own = [w if w != str(known.metrics_port) else str(free_port()) for w in argv[1:]]
     started(["unshare", "--mount", "sh", "-ec", READ_ONLY, "sh", sys.executable, *own])
-    assert answers(port, known.health_path), (tmp_path / "log").read_text()[-3000:]
+    assert answers(port, known.ready_path)
 
     body = {"model": plans[0].served_names[0], "max_tokens": 8,
             "messages": [{"role": "user", "content": "Name the planets."}]}  # fmt: skip
@@ -78,7 +78,7 @@ def test_requests_reach_every_replica_and_a_dead_one_none(engines, started, engi
         lines = ask(port, "/metrics").splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name[engine])) > 0
 
-    # it answers as soon as it knows one replica to be healthy, and finds the other a moment later
+    # it is ready as soon as it knows one replica to be, and finds the other a moment later
     until, number = time.monotonic() + 30, 0
     while number < 12 or not all(reached(each.port) for each in plans):
         assert time.monotonic() < until, "a replica that no request reached"
@@ -89,3 +89,18 @@ def test_requests_reach_every_replica_and_a_dead_one_none(engines, started, engi
     servers[0].kill()
     served = [json.loads(ask(port, "/v1/chat/completions", body)) for _ in range(4)]
     assert all(answer["usage"]["completion_tokens"] for answer in served)
+
+
+def test_it_is_not_ready_before_a_replica_is(engines, started):
+    """A service that sent it requests while its engines start would answer them all with 503."""
+    replica = plan("vllm")
+    port, known = free_port(), router()
+    argv = known.argv((replica.base_url,), port, replica.health_path, 60)
+    own = [w if w != str(known.metrics_port) else str(free_port()) for w in argv[1:]]
+    started([sys.executable, *own])
+    assert answers(port, "/health")
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        ask(port, known.ready_path)
+
+    started([str(engines / replica.argv[0]), *replica.argv[1:]])
+    assert answers(port, known.ready_path)

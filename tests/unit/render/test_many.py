@@ -165,6 +165,9 @@ def test_replicas_in_kubernetes_are_known_to_the_router_by_name(engine, tmp_path
     for number in range(4):
         url = f"http://{name}-{number}.{hosts['metadata']['name']}:{plan.port}"
         assert url in box["command"]
+    assert (
+        box["readinessProbe"]["httpGet"]["path"] == "/readiness"
+    )  # /health answers before any can
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
     assert _valid(written, tmp_path)
 
