@@ -17,6 +17,7 @@ from packaging.version import Version
 from dflash_deploy.choose import (
     choose_block_size,
     choose_recipe,
+    choose_schedule,
     choose_thinking,
     choose_version,
     choose_weights,
@@ -46,6 +47,7 @@ from dflash_deploy.request import Choice, Fix, Request, Resolution
 from dflash_deploy.room import Need, choose_room, situation
 from dflash_deploy.room_reasons import cut_short, reasons
 from dflash_deploy.rules import Finding, findings
+from dflash_deploy.schedule import in_words
 from dflash_deploy.schema import (
     Draft,
     Recipe,
@@ -224,11 +226,15 @@ def terms(need: Need, seen: Status) -> Iterator[str]:
 def _unproven(need: Need) -> str:
     """A load that nobody stated is taken for a low one, as recipes take it."""
     load = need.request.concurrency or 1
-    found = nearest_synthetic(need.entry, need.draft, need.request.engine, need.block_size, load)
+    found = nearest_synthetic(
+        need.entry, need.draft, need.request.engine, need.block_size, load,
+        choose_schedule(need.recipe, need.request),
+    )  # fmt: skip
     if found is None:
         return "no figures are published or measured"
     row, seen = found
     blocks = f" with blocks of {row.block_size}" if row.block_size else ""
+    blocks = f" with draft tokens {in_words(row.schedule)}" if row.schedule else blocks
     return (
         f"what the engine costs was measured with synthetic acceptance ({seen.engine}"
         f" {seen.version}, {seen.gpu}, {seen.date}: {row.speedup:g}x at {row.concurrency}{blocks}),"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import log
 
 from packaging.version import Version
 
 from dflash_deploy.reach import is_range, is_version, within
 from dflash_deploy.registry import Entry
-from dflash_deploy.schema import Draft, EngineName, Evidence, Measurement, Recipe, Status
+from dflash_deploy.schema import Draft, EngineName, Evidence, Measurement, Recipe, Span, Status
 
 Seen = tuple[Measurement, Evidence]
 _WORST_FIRST: tuple[Status, ...] = ("unsupported", "degraded", "verified", "published")
@@ -93,19 +93,30 @@ def best_synthetic(entry: Entry) -> Seen | None:
 
 
 def nearest_synthetic(
-    entry: Entry, draft: Draft, engine: EngineName, block_size: int, concurrency: int
+    entry: Entry,
+    draft: Draft,
+    engine: EngineName,
+    block_size: int,
+    concurrency: int,
+    schedule: Sequence[Span] = (),
 ) -> Seen | None:
-    """That of a draft and engine which says most of a plan: its block, then the nearest load."""
+    """That of a draft and engine which says most of a plan: its schedule, else its block, then the
+    nearest load; the latest of several.
+    """
 
-    def far(seen: Seen) -> tuple[bool, float]:
+    def far(seen: Seen) -> tuple[bool, bool, float]:
         row, _ = seen
-        return row.block_size != block_size, abs(log((row.concurrency or 1) / concurrency))
+        return (
+            row.schedule != list(schedule), row.block_size != block_size,
+            abs(log((row.concurrency or 1) / concurrency)),
+        )  # fmt: skip
 
     rows = (
         (row, evidence) for row, evidence in _synthetic(entry)
         if engine == evidence.engine and entry.draft(evidence.draft) == draft
     )  # fmt: skip
-    return min(rows, key=far, default=None)
+    latest_first = sorted(rows, key=lambda seen: seen[1].date or "", reverse=True)
+    return min(latest_first, key=far, default=None)
 
 
 def _synthetic(entry: Entry) -> Iterator[Seen]:

@@ -141,9 +141,29 @@ def test_what_was_made_up_is_told_of_a_plans_own_block_and_load(
     assert found[0].speedup == told
 
 
-def test_a_plan_promises_no_gain_of_another_load() -> None:
+def test_of_what_was_made_up_twice_the_latest_is_told() -> None:
+    def made_up(day: str, gain: float) -> Evidence:
+        row = Measurement(task="random", concurrency=8, block_size=16, speedup=gain)
+        return seen("synthetic", build="synthetic acceptance: 5", date=day, results=[row])
+
+    known = entry(made_up("2026-11-28", 3.1), made_up("2026-11-30", 3.4), made_up("2026-11-29", 2))
+    found = nearest_synthetic(known, known.draft(None), "vllm", 16, 8)
+
+    assert found is not None
+    assert found[0].speedup == 3.4
+
+
+@pytest.mark.parametrize(
+    ("model", "load", "told"),
+    [
+        ("qwen3.5-27b", 64, "0.75x at 64 with blocks of 8"),
+        ("qwen3-8b", 32, "2.06x at 32 with draft tokens 15 up to 16 requests, 7 up to 64"),
+        ("qwen3-8b", 65, "1.26x at 64 with blocks of 16"),
+    ],
+)
+def test_a_plan_promises_the_gain_of_its_own_load(model: str, load: int, told: str) -> None:
     known, cards = registry.load(user=False), hardware.parse("H200", registry.load().gpus)
-    request = Request(model="qwen3.5-27b", engine="vllm", concurrency=64)
+    request = Request(model=model, engine="vllm", concurrency=load)
     (line,) = (each for each in resolve(known, request, cards).warnings if "untested" in each)
 
-    assert "0.45x at 64 with blocks of 16" in line
+    assert told in line
