@@ -46,7 +46,8 @@ def published_for(entry: Entry, draft: str | None) -> list[Evidence]:
 def nearest(
     engine: EngineName, published: Sequence[Evidence], task: str, block: int | None
 ) -> list[tuple[Evidence, Measurement]]:
-    """Rows to compare a workload with, the likest first: its own task before an average.
+    """Rows to compare a workload with, the likest first: its own task before an average, of several
+    alike the latest.
 
     Only of this block: a shorter one accepts less, whatever the draft.
     """
@@ -58,6 +59,7 @@ def nearest(
         for row in evidence.results
         if (row.block_size or evidence.block_size) == block and row.task in (task, "average")
     ]
+    rows.sort(key=lambda each: each[0].date or "", reverse=True)
     return sorted(
         rows,
         key=lambda each: (
@@ -93,8 +95,9 @@ def curve(
 ) -> Curve | None:
     """Published gains of this block over loads: of this task, else of another that is named.
 
-    Of several sources the one of this engine, then the one with the most loads. The embedded engine
-    stands beside itself alone, be it at one load: gains on a CPU are not those of servers on GPUs.
+    Of several sources the one of this engine, then with the most loads, then the latest. The
+    embedded engine stands beside itself alone, be it at one load: gains on a CPU are not those of
+    servers on GPUs.
     """
     if block is None:
         return None
@@ -107,9 +110,10 @@ def curve(
         and len((each := _curve(evidence, name, block)).points) > (0 if embedded else 1)
     ]
 
-    def rank(each: Curve) -> tuple[bool, bool, bool, int]:
+    def rank(each: Curve) -> tuple[bool, bool, bool, int, str]:
         of = each.evidence
-        return each.task == task, of.build is None, of.engine == report.engine, len(each.points)
+        alike = (each.task == task, of.build is None, of.engine == report.engine)
+        return (*alike, len(each.points), of.date or "")
 
     return max(found, key=rank, default=None)
 

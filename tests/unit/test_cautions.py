@@ -143,7 +143,8 @@ def test_a_card_that_nobody_knows_is_a_mistake() -> None:
 def test_a_recipe_for_a_card_that_nobody_knows_is_a_mistake() -> None:
     entry = SHIPPED.find("qwen3-8b")
     recipe = msgspec.structs.replace(
-        entry.model.recipes[0], when=When(engine="vllm", cards=["H200", "hopper"])
+        entry.model.recipes[0],
+        when=When(engine="vllm", version=">=0.26.0", cards=["H200", "hopper"]),
     )
     model = msgspec.structs.replace(entry.model, recipes=[recipe, *entry.model.recipes[1:]])
     found = problems([replace(entry, model=model)], SHIPPED.engines, SHIPPED.gpus)

@@ -184,7 +184,7 @@ evidence:
     below = registry.load(user=False).entries[QWEN].model
     entry = registry.load(overlay, user=False).find("tuned-qwen")
     assert entry.id == QWEN
-    assert [recipe.name for recipe in entry.model.recipes[:2]] == ["mine", "vllm"]
+    assert [recipe.name for recipe in entry.model.recipes[:2]] == ["mine", "vllm-h200"]
     assert entry.model.recipes[1:] == below.recipes
     assert entry.model.evidence[0].version == "0.33.0"
     assert entry.model.evidence[1:] == below.evidence
@@ -256,8 +256,8 @@ def test_the_users_layer_is_under_xdg_config_home_and_below_the_extra_one(
     write(home / "dflash" / "registry", "a/user", recipe.replace("NAME", "users"))
     write(overlay, "a/extra", recipe.replace("NAME", "extras"))
     names = [recipe.name for recipe in registry.load(overlay).entries[QWEN].model.recipes]
-    assert names[:3] == ["extras", "users", "vllm"]
-    assert registry.load(user=False).entries[QWEN].model.recipes[0].name == "vllm"
+    assert names[:3] == ["extras", "users", "vllm-h200"]
+    assert registry.load(user=False).entries[QWEN].model.recipes[0].name == "vllm-h200"
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -130,7 +130,8 @@ def test_engine_cost_alone_leaves_a_pair_untested(registry):
     at = resolved(registry, "qwen3-8b", "vllm", "H200")
     (said,) = [line for line in at.warnings if "untested" in line]
     assert (
-        "synthetic acceptance (vllm 0.26.0, H200, 2026-11-28: 4.88x at 1 with blocks of 16)" in said
+        "synthetic acceptance (vllm 0.26.0, H200, 2026-11-30: 4.98x at 1 with draft tokens"
+        " 15 up to 16 requests, 7 up to 64)" in said
     )
     (said,) = [line for line in resolved(registry, "qwen3-8b", "transformers").warnings
                if "untested" in line]  # fmt: skip
