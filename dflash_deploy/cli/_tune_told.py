@@ -12,6 +12,7 @@ from dflash_deploy.cli import _entry_file, _output
 from dflash_deploy.cli._bench_setup import Asked
 from dflash_deploy.cli._going_on import to_resume
 from dflash_deploy.cli._output import Column
+from dflash_deploy.cli._planning import Wanted
 from dflash_deploy.cli._tune_race import Race
 from dflash_deploy.entry_yaml import as_yaml
 from dflash_deploy.errors import DFlashError, RegistryError
@@ -53,13 +54,22 @@ def told(
         elif file is not None:
             _output.text(file)
     if file is not None:
-        where = ("--registry", str(asked.wanted.registry)) if asked.wanted.registry else ()
-        words = ("dflash", "serve", asked.wanted.model, "--engine", plan.engine, *where)
         load = choice.up_to if choice and choice.up_to else plan.concurrency
-        _output.note(f"next: {shlex.join((*words, '--concurrency', str(load)))}")
+        _output.note(f"next: {shlex.join(_served(asked.wanted, plan.engine, load))}")
     if unwritten is not None:  # the recipe was told before it
         _output.error(unwritten, as_json=False)
         raise typer.Exit(unwritten.exit_code)
+
+
+def _served(wanted: Wanted, engine: str, load: int) -> list[str]:
+    """What serves as was measured: weights and words of one's own are in no recipe."""
+    weights = ("--weights", wanted.weights) if wanted.weights else ()
+    code = ("--trust-remote-code",) if wanted.trust_remote_code else ()
+    where = ("--registry", str(wanted.registry)) if wanted.registry else ()
+    pairs = zip(("", *wanted.engine_args), wanted.engine_args, strict=False)
+    own = [word for before, word in pairs if "--load-format" not in (before, word)]  # real weights
+    return ["dflash", "serve", wanted.model, "--engine", engine, *weights, *code, *where,
+            "--concurrency", str(load), *(("--", *own) if own else ())]  # fmt: skip
 
 
 def sentence(report: Report, choice: Choice | None) -> str:
