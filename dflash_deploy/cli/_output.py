@@ -56,6 +56,13 @@ def text(line: str = "") -> None:
     _data(line + "\n")
 
 
+def page(document: str) -> None:
+    """HTML that says it is UTF-8, which stdout may not be: what is beyond ASCII, by its number."""
+    encoding = (sys.stdout and sys.stdout.encoding) or "utf-8"
+    same = encoding.lower().replace("-", "") == "utf8"
+    text(document if same else document.encode("ascii", "xmlcharrefreplace").decode())
+
+
 def _data(part: str) -> None:
     """To stdout. A reader that went away (`dflash list | head`) ends the command, without error."""
     if sys.stdout is None:

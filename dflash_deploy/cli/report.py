@@ -57,7 +57,7 @@ def report(
     elif format_ is ReportFormat.html:
         from dflash_deploy.measure.html import render_html
 
-        _output.text(render_html(found, published).rstrip("\n"))
+        _output.page(render_html(found, published).rstrip("\n"))
     elif format_ is ReportFormat.markdown:
         from dflash_deploy.measure.markdown import render_markdown
 

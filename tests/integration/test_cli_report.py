@@ -48,6 +48,13 @@ def test_as_markdown_page_and_json(dflash, old):
     assert msgspec.convert(document, Report).cells == report().cells
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_page_is_whole_whatever_stdout_is_encoded_in(dflash, old, encoding):
+    page = dflash.run("report", old, "--format", "html", env={"PYTHONIOENCODING": encoding}).out
+    assert page.isascii()
+    assert "4.02&#215; (" in page
+
+
 def test_made_up_acceptance_is_said_first(dflash, tmp_path):
     made = saved(tmp_path / "synthetic.json", report(synthetic=6.5))
     told = dflash.run("report", made).out
