@@ -119,6 +119,7 @@ def _apart(old: Report, new: Report) -> Iterator[str]:
     for what in ("model", "draft", "engine", "temperature", "ranks"):
         was, now = getattr(old, what), getattr(new, what)
         if was != now:
+            was, now = ("unknown" if value is None else value for value in (was, now))
             yield f"the {what} was {was} and is {now}"
     was, now = _machine(old.machine), _machine(new.machine)
     if was != now:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,6 +23,8 @@ LARGEST = 256 << 20
 ROOM = 1 << 20
 """Bytes that a folder needs for a report: a few kilobytes a run."""
 FAMILY = BENCH_SCHEMA.partition("/")[0] + "/"
+_STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What steers a terminal: control characters but tabs and ends of lines."""
 
 
 def with_run(report: Report, turn: Turn, run: Run) -> Report:
@@ -89,8 +93,10 @@ def read(path: Path) -> Report:
         raise UsageError(f"{path} cannot be read: {unread(error)}", hint="ls *.json") from error
     try:
         said = msgspec.json.decode(data, type=_Versioned).schema
+        if said and not said.startswith(FAMILY):
+            raise msgspec.ValidationError(f"it is of {said}")
         other = said.startswith(FAMILY) and said != BENCH_SCHEMA
-        report = None if other else msgspec.json.decode(data, type=Report)
+        report = None if other else _tame(msgspec.json.decode(data, type=Report))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path} is no report of `dflash bench`: {error}",
@@ -106,6 +112,19 @@ def read(path: Path) -> Report:
             f"{path} was changed since `dflash bench` wrote it: {fault}", hint="the file as it was"
         )
     return report
+
+
+def _tame(report: Report) -> Report:
+    """For a terminal: a report may be a stranger's, or quote what a server said."""
+    return msgspec.convert(_tamed(msgspec.to_builtins(report)), Report)
+
+
+def _tamed(value: Any) -> Any:
+    if isinstance(value, str):
+        return _STEERS.sub("?", value)
+    if isinstance(value, dict):
+        return {_tamed(name): _tamed(each) for name, each in value.items()}
+    return [_tamed(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _fault(report: Report) -> str | None:
@@ -139,10 +158,10 @@ def _twice(report: Report) -> str | None:
 def check_writable(path: Path, option: str = "--output") -> None:
     """Before minutes are spent. Raises UsageError."""
     elsewhere = f"{option} FILE, in a folder of yours"
-    real = Path(os.path.realpath(path))
     try:
+        real = Path(os.path.realpath(path))
         why = _unwritable(path, real)
-    except OSError as error:  # a name that is too long, a folder that nobody may look into
+    except OSError as error:  # a name that is too long, a folder that is gone or locked
         why = unread(error)
     if why:
         raise UsageError(f"the results cannot be written to {path}: {why}", hint=elsewhere)

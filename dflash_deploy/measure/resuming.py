@@ -79,9 +79,9 @@ def differences(old: Report, new: Report) -> Iterator[str]:
     for what in ("model", "draft", "engine", "version", "seed", "temperature", "ranks"):
         was, now = getattr(old, what), getattr(new, what)
         if was != now:
-            yield f"its {what} is {was}, not {now}"
+            yield f"its {what} is {_told(was)}, not {_told(now)}"
     if old.weights and old.weights != new.weights:
-        yield f"its weights are {old.weights}, not {new.weights}"
+        yield f"its weights are {old.weights}, not {new.weights or 'unknown ones'}"
     yield from _machines(old.machine, new.machine)
     before = {workload.name: workload for workload in old.workloads}
     for workload in new.workloads:
@@ -95,6 +95,11 @@ def differences(old: Report, new: Report) -> Iterator[str]:
         had = arms.get(arm.name)
         if had and not started_alike(had, arm):
             yield f"its {arm.name} was started otherwise"
+
+
+def _told(value: object) -> object:
+    """Of a server at a URL neither draft nor release may be known."""
+    return "an unknown one" if value is None else value
 
 
 def started_alike(one: Arm, other: Arm) -> bool:

@@ -66,6 +66,7 @@ def machine(**changes: Any) -> Any:
             "it was another machine: H100, AMD EPYC 9554, 64 cores",
         ),
         ({"model": "Qwen/Qwen3-4B"}, "the model was Qwen/Qwen3-8B and is Qwen/Qwen3-4B"),
+        ({"draft": None}, "the draft was z-lab/Qwen3-8B-DFlash-b16 and is unknown"),
         ({"engine": "sglang"}, "the engine was vllm and is sglang"),
         ({"temperature": 1.0}, "the temperature was 0.0 and is 1.0"),
     ],

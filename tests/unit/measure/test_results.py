@@ -111,6 +111,27 @@ def test_a_newer_schema_with_other_fields_is_called_newer(tmp_path):
     assert "upgrade" in (caught.value.hint or "")
 
 
+def test_a_document_of_another_command_is_called_by_its_name(tmp_path):
+    (tmp_path / "v.json").write_bytes(b'{"schema": "dflash.verify/1", "model": "m"}')
+    with pytest.raises(UsageError, match=r"it is of dflash\.verify/1"):
+        read(tmp_path / "v.json")
+
+
+def test_what_would_steer_a_terminal_is_read_as_question_marks(tmp_path):
+    hostile = change(REPORT, model="\x1b[2Jm\x07", verdict=("a\x9b2Jb\nc \u2013",))
+    save(hostile, tmp_path / "x.json")
+    found = read(tmp_path / "x.json")
+    assert (found.model, found.verdict) == ("?[2Jm?", ("a?2Jb\nc \u2013",))
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match=r"cannot be written to x\.json: No such file"):
+        check_writable(Path("x.json"))
+
+
 @contextmanager
 def full():
     old = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -24,6 +24,7 @@ def test_resuming_keeps_the_cells_and_the_date(tmp_path):
     ("values", "said"),
     [
         ({"model": "other"}, "its model"),
+        ({"draft": None}, "its draft is d, not an unknown one"),
         ({"seed": 1}, "its seed"),
         ({"version": "0.26.0"}, "its version"),
         ({"machine": change(MACHINE, cpu="another")}, "another machine"),
@@ -52,6 +53,8 @@ def test_other_weights_are_another_benchmark(tmp_path):
     ran = change(REPORT, weights="q4_1")
     with pytest.raises(UsageError, match="its weights are q4_1, not bf16"):
         resumed(ran, change(REPORT, weights="bf16"), tmp_path / "bench.json")
+    with pytest.raises(UsageError, match="its weights are q4_1, not unknown ones"):
+        resumed(ran, REPORT, tmp_path / "bench.json")
     assert resumed(REPORT, ran, tmp_path / "bench.json").weights == "q4_1"
 
 
