@@ -195,7 +195,7 @@ def said_in(answer: httpx.Response) -> str | None:
 def message_of(body: bytes) -> str | None:
     """What an error body says: OpenAI's shape, FastAPI's, or plain text."""
     document: Any = None
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         document = json.loads(body)
     if isinstance(document, dict):
         error = document.get("error", document)
@@ -232,7 +232,7 @@ def _models(endpoint: Endpoint) -> list[dict[str, Any]]:
         raise refusal(endpoint, answer)
     try:
         found = [{**model, "id": model["id"]} for model in answer.json()["data"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise LaunchError(
             f"{endpoint.address} is no OpenAI-compatible server",
             hint="dflash serve MODEL starts one; its address is as http://localhost:8000",
@@ -254,7 +254,7 @@ def identity(endpoint: Endpoint) -> tuple[EngineName, str | None]:
             for path, engine in paths.items():
                 answer = client.get(path)
                 if answer.status_code == httpx.codes.OK:
-                    with suppress(ValueError, KeyError, TypeError, AttributeError):
+                    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
                         said = answer.json()
                         own = said.get("engine") == "transformers"
                         return "transformers" if own else engine, str(said["version"])

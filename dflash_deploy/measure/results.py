@@ -97,7 +97,7 @@ def read(path: Path) -> Report:
             raise msgspec.ValidationError(f"it is of {said}")
         other = said.startswith(FAMILY) and said != BENCH_SCHEMA
         report = None if other else _tame(msgspec.json.decode(data, type=Report))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             f"{path} is no report of `dflash bench`: {error}",
             hint="the file that `dflash bench --output` wrote",

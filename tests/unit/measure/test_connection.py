@@ -31,6 +31,7 @@ from tests.unit.server.fakes import running
         (b"<html>Bad gateway</html>", "<html>Bad gateway</html>"),
         (b"", None),
         (b"[1]", "[1]"),
+        (b"[" * 100_000, "[" * 500),
     ],
 )
 def test_the_servers_own_words_are_found_in_every_shape(body: bytes, message: str | None) -> None:
@@ -79,6 +80,17 @@ def test_a_server_without_a_model_is_said_to_be_one(monkeypatch: pytest.MonkeyPa
     with pytest.raises(LaunchError, match="http://x serves no model") as caught:
         served_models(Endpoint("http://x", "m", "vllm"))
     assert caught.value.hint == "curl http://x/v1/models"
+
+
+def test_lists_in_lists_without_end_are_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connected(_: Endpoint, **__: object) -> httpx.Client:
+        deep = httpx.MockTransport(lambda _: httpx.Response(200, content=b"[" * 100_000))
+        return httpx.Client(transport=deep, base_url="http://x")
+
+    monkeypatch.setattr("dflash_deploy.measure.connection.connect", connected)
+    with pytest.raises(LaunchError, match="is no OpenAI-compatible server"):
+        served_models(Endpoint("http://x", "m", "vllm"))
+    assert identity(Endpoint("http://x", "m", "vllm")) == ("vllm", None)
 
 
 @pytest.mark.parametrize(("engine", "release"), [("vllm", "0.26.0"), ("sglang", "0.5.17")])

@@ -56,7 +56,10 @@ def test_an_arm_learns_how_long_it_took_to_start():
     assert with_arm(REPORT, change(PLAIN, ready_seconds=3)).arms[0].ready_seconds == 3
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"schema": "x"}', b"\xff\xfe"])
+DEEP = b'{"schema": "dflash.bench/1", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"schema": "x"}', b"\xff\xfe", DEEP])
 def test_what_is_no_report_is_told(tmp_path, content):
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(UsageError, match="no report"):
