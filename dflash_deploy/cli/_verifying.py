@@ -67,7 +67,7 @@ def verify(wanted: Verifying) -> None:
     except KeyboardInterrupt:
         run.stopped(Interrupted(INTERRUPTED, hint=typed()))
     except SystemExit:  # a signal: whoever sent it reads no tables
-        run.settle(complete=False)
+        run.signalled()
         raise
     except DFlashError as error:
         run.stopped(error)
@@ -155,6 +155,12 @@ class _Run:
             self._told(error)
         except KeyboardInterrupt:  # the second one is in a hurry
             raise error from None
+
+    def signalled(self) -> None:
+        """Where nothing is kept, that it ended and how it is begun again."""
+        self.settle(complete=False)
+        if not (self.kept and self.plain):
+            _output.note(f"ended by a signal; again: {typed()}")
 
     def finished(self) -> None:
         """The verdict; nothing is forgotten until it is told. Raises typer.Exit if it fails."""

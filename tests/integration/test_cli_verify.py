@@ -217,6 +217,19 @@ def test_a_signal_that_ends_it_says_what_is_kept(dflash, port, tmp_path):
     assert gone([int(line) for line in (tmp_path / "pids").read_text().split()])
 
 
+def test_a_signal_that_ends_it_before_anything_is_kept_says_so(serving, dflash):
+    fast, slow = serving(ANSWER_DELAY="0.2"), serving()
+    words = ("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *LONG, "--json")
+    process = dflash.start(*words)
+    while answered(fast) < 3:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (128 + signal.SIGTERM, "")
+    assert f"ended by a signal; again: dflash {' '.join(words)}" in err
+
+
 def test_a_baseline_that_drafts_is_none(serving, dflash):
     fast, slow = serving(), serving()
     ended = dflash.run("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *SHORT)
