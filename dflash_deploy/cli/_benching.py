@@ -14,12 +14,14 @@ import msgspec
 import typer
 
 from dflash_deploy import hardware
+from dflash_deploy.choose import choose_weights
 from dflash_deploy.cli import _bench_table, _output
 from dflash_deploy.cli._bench_progress import Watched
 from dflash_deploy.cli._bench_servers import Field, Servers, Started, there, to_start
 from dflash_deploy.cli._bench_setup import Asked, course, engine_of
 from dflash_deploy.cli._fitting import check_fits
 from dflash_deploy.cli._going_on import alone, keeping
+from dflash_deploy.cli._planning import Wanted, request_for
 from dflash_deploy.cli.report import PAGES, check_page, show_comparison, write_page
 from dflash_deploy.errors import LaunchError, UsageError
 from dflash_deploy.hardware import Hardware
@@ -210,11 +212,11 @@ class Runner:
 
 def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Report:
     """The report before its first run."""
-    entry = registry.find(asked.wanted.model)
+    entry, stated = registry.find(asked.wanted.model), _stated(registry, asked.wanted)
     return Report(
         model=entry.id,
         draft=found.draft,
-        weights=next((s.plan.target.name for s in found.servers if isinstance(s, Started)), None),
+        weights=next((s.plan.target.name for s in found.servers if isinstance(s, Started)), stated),
         engine=found.engine,
         version=found.version,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -228,6 +230,13 @@ def begun(registry: Registry, asked: Asked, found: Field, planned: Course) -> Re
         ranks=planned.ranks,
         complete=False,
     )
+
+
+def _stated(registry: Registry, wanted: Wanted) -> str | None:
+    """Of a server at a URL: which weights it has, if its user says so. Raises UsageError."""
+    if wanted.weights is None:
+        return None
+    return choose_weights(registry.find(wanted.model), request_for(registry, wanted))[0].name
 
 
 def _command() -> str:

@@ -147,7 +147,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     draft: str | None
     weights: str | None = None
-    """Which weights of the target ran, as the registry calls them; None: not known."""
+    """Which weights of the target ran, as the registry calls them; None: not known. Of a server at
+    a URL its user may have said so."""
     engine: EngineName
     version: str | None
     date: str

@@ -158,14 +158,19 @@ def test_servers_that_run_are_measured_side_by_side(dflash, port, tmp_path, engi
     url = f"http://somebody:secret@127.0.0.1:{port}"
     ended = dflash.run(
         "bench", "gpt-oss-20b", "--url", f"{url}/v1", "--baseline-url", url, "--concurrency", "2",
-        *SHORT, "--output", str(tmp_path / "bench.json"),
+        *SHORT, "--weights", "mxfp4", "--output", str(tmp_path / "bench.json"),
     )  # fmt: skip
+    other = dflash.run(
+        "bench", "gpt-oss-20b", "--url", url, "--baseline-url", url, "--weights", "q9"
+    )
+    assert (other.code, "gpt-oss-20b has no weights `q9`" in other.err) == (2, True)
     running.terminate()
     running.communicate(timeout=15)
     assert ended.code == 0, ended.err
     found = report(tmp_path)
     assert [arm["name"] for arm in found["arms"]] == ["plain", "dflash-8"]
     assert (found["engine"], found["version"]) == (engine, release)
+    assert found["weights"] == "mxfp4"
     assert "secret" not in json.dumps(found) + ended.out + ended.err
 
 
