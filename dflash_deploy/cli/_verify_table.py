@@ -32,7 +32,8 @@ def show(found: Verification) -> None:
 def _checks(found: Verification) -> Iterator[tuple[str, str]]:
     of = ", ".join(workload.name for workload in found.workloads)
     left = "" if found.complete else f" of {found.questions}"
-    yield "compared", f"{found.compared}{left} pairs of answers to {of}"
+    pairs = "pair" if found.complete and found.compared == 1 else "pairs"
+    yield "compared", f"{found.compared}{left} {pairs} of answers to {of}"
     if found.judgement is not None:
         yield from _judged(found.judgement, found.max_regret)
     if found.accuracy is not None:

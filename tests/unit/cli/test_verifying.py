@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import typer
 
+from dflash_deploy.cli._verify_table import _checks
 from dflash_deploy.cli._verifying import INTERRUPTED, _Run, failed
 from dflash_deploy.errors import DFlashError, Interrupted
 from dflash_deploy.measure.kept import Kept
@@ -76,3 +77,14 @@ def test_fewer_requests_are_no_hint_for_a_draft_that_is_never_right(length, hint
     )  # fmt: skip
     asked = SimpleNamespace(wanted=SimpleNamespace(model="m"), url=None)
     assert (failed(found, asked).hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("compared", "complete", "said"), [(1, True, "1 pair of"), (1, False, "1 of 8 pairs of")]
+)
+def test_one_pair_is_no_pairs(compared, complete, said):
+    found = SimpleNamespace(
+        compared=compared, complete=complete, questions=8, workloads=[SimpleNamespace(name="chat")],
+        judgement=None, accuracy=None, same_distribution=None, acceptance=None,
+    )  # fmt: skip
+    assert list(_checks(found)) == [("compared", f"{said} answers to chat")]
