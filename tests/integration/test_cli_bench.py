@@ -161,8 +161,9 @@ def test_servers_that_run_are_measured_side_by_side(dflash, port, tmp_path, engi
         *SHORT, "--weights", "mxfp4", "--output", str(tmp_path / "bench.json"),
     )  # fmt: skip
     other = dflash.run(
-        "bench", "gpt-oss-20b", "--url", url, "--baseline-url", url, "--weights", "q9"
-    )
+        "bench", "gpt-oss-20b", "--url", url, "--baseline-url", url, "--weights", "q9",
+        "--output", str(tmp_path / "other.json"),
+    )  # fmt: skip
     assert (other.code, "gpt-oss-20b has no weights `q9`" in other.err) == (2, True)
     running.terminate()
     running.communicate(timeout=15)
