@@ -159,13 +159,6 @@ def choose_recipe(
     )
 
 
-def reason(recipe: Recipe, request: Request) -> str:
-    """Why this recipe; a load nobody stated was taken for a low one, and that is said."""
-    if recipe.when.concurrency_at_most and request.concurrency is None:
-        return f"{recipe.why} (taken for a short queue: --concurrency says yours)"
-    return recipe.why
-
-
 def _preferred(engines: list[EngineName]) -> EngineName:
     return next(engine for engine in get_args(EngineName) if engine in engines)
 

@@ -24,7 +24,6 @@ from dflash_deploy.choose import (
     find_parsers,
     intended_draft,
     named_draft,
-    reason,
 )
 from dflash_deploy.engine_args import check_engine_args
 from dflash_deploy.engine_schema import Engine
@@ -78,6 +77,7 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
     check_cards(at, hardware, request.nodes)
     seen = status(entry, recipe, weights.name, alike(registry, hardware))
     idle = (*idle_cards(need, room),)
+    short = (*short_queue(recipe, request, room.concurrency),)
     return Resolution(
         request=request, entry=entry, engine=engine, version=version, hardware=hardware,
         recipe=recipe, status=seen, draft=draft, weights=weights, block_size=need.block_size,
@@ -86,12 +86,12 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         parsers=find_parsers(entry, request.engine),
         said=frozenset(need.words.keys() - {"speculation", "template_defaults"}),  # made one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
-        choices=(*need.choices, *with_idle(reasons(need, room), idle)),
+        choices=(*with_queue(need.choices, short), *with_idle(reasons(need, room), idle)),
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected, doubts=tuple(item for item in found if item.accepts_less),
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
                   *terms(need, seen),
-                  *short_queue(recipe, request),
+                  *short,
                   *idle,
                   *cut_short(need, room),
                   *held_states(need, room),
@@ -120,7 +120,7 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
     draft = at_commit(entry.draft(recipe.draft), words.get("draft_revision"))
     weights, source = choose_weights(entry, request)
     block_size, block = choose_block_size(draft, recipe, request)
-    chosen = Choice("recipe", recipe.name, reason(recipe, request), recipe.source)
+    chosen = Choice("recipe", recipe.name, recipe.why, recipe.source)
     return Need(
         request=request, hardware=hardware, entry=entry, engine=engine, version=version,
         recipe=recipe, draft=draft, weights=at_commit(weights, words.get("revision")),
@@ -187,14 +187,22 @@ def may_be(cards: list[str] | None, hardware: Hardware) -> bool:
     )
 
 
-def short_queue(recipe: Recipe, request: Request) -> Iterator[str]:
+def short_queue(recipe: Recipe, request: Request, admitted: int) -> Iterator[str]:
     """A load that nobody stated was taken for a low one, while the server admits more."""
     most = recipe.when.concurrency_at_most
-    if most and request.concurrency is None:
+    if most and request.concurrency is None and admitted > most:
         yield (
             f"recipe {recipe.name} is for at most {most} requests at once:"
             " --concurrency says how many you expect"
         )
+
+
+def with_queue(choices: Iterable[Choice], short: tuple[str, ...]) -> Iterator[Choice]:
+    """The reason for such a recipe says so too."""
+    for choice in choices:
+        taken = " (taken for a short queue: --concurrency says yours)"
+        further = taken if short and choice.name == "recipe" else ""
+        yield msgspec.structs.replace(choice, why=choice.why + further)
 
 
 def beyond_training(entry: Entry, draft: Draft, context: int) -> Iterator[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 from packaging.version import Version
 
@@ -275,6 +278,21 @@ def test_what_was_seen_with_other_weights_says_nothing_about_these(registry):
 def test_a_load_nobody_stated_is_said_to_be_taken_for_a_low_one(registry):
     assert "--concurrency" in why(resolved(registry, "qwen3.5-27b"), "recipe")
     assert "--concurrency" not in why(resolved(registry, "qwen3.5-27b", concurrency=4), "recipe")
+
+
+@pytest.mark.parametrize(("most", "warned"), [(8, True), (63, True), (64, False), (100, False)])
+def test_a_recipe_for_all_that_the_server_admits_asks_for_no_load(registry, most, warned):
+    entry = registry.find("qwen3-8b")
+    mine = msgspec.structs.replace(
+        entry.model.recipes[-3], name="mine", when=When(engine="vllm", concurrency_at_most=most)
+    )
+    model = msgspec.structs.replace(entry.model, recipes=[mine, *entry.model.recipes])
+    known = replace(registry, entries={**registry.entries, entry.id: replace(entry, model=model)})
+    at = resolved(known, "qwen3-8b", "vllm", "H200")
+    assert at.recipe.name == "mine"
+    assert at.concurrency == 64
+    assert any("requests at once" in line for line in at.warnings) is warned
+    assert ("taken for a short queue" in why(at, "recipe")) is warned
 
 
 @pytest.mark.parametrize(
