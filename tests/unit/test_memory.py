@@ -79,6 +79,21 @@ def test_runs_that_nothing_was_fitted_to(name, block, tokens, cache, requests) -
     assert found.cache == pytest.approx(cache, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("name", "block", "beside", "told"),
+    [
+        ("qwen3.5-27b", 16, 9088, "{} GiB with blocks of 16"),
+        ("qwen3.5-27b", 8, 8576, "and {} with 8 (Qwen3.5-27B"),
+        ("gemma-4-31b", 16, 9088, "{} with either (Gemma"),
+        ("qwen3-8b", 8, 9088, "{} with 8 (Qwen3-8B"),
+    ],
+)
+def test_what_a_draft_cost_of_the_cache_is_told(name, block, beside, told) -> None:
+    seen = {(of, size, tokens): cache for of, size, tokens, cache, _ in SHORTER}
+    with_draft = next(seen[key] for key in seen if key[:2] == (name, block))
+    assert told.format(f"{seen[name, 1, beside] - with_draft:.1f}") in TOLD
+
+
 def plain(name: str, demand: Demand) -> Fit:
     """The estimate with what the draft takes given back."""
     target, found = REGISTRY.find(name).target, estimate(name, demand)
