@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from dflash_deploy.schema import Span
 
+SCHEDULE = "num_speculative_tokens_per_batch_size"
+"""The key of vLLM's speculative config."""
+
 
 def fault(spans: Sequence[Span], most: int | None) -> str | None:
     """What is wrong with it; `most`: draft tokens that the block has, None where unknown."""

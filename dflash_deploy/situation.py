@@ -91,6 +91,13 @@ def flag_for(engine: Engine, name: str, version: Version) -> str | None:
     return None
 
 
+def first_with(engine: Engine, name: str, least: str) -> str:
+    """The first known release from `least` on that has a flag for a setting, else `least`."""
+    known = (release.version for release in engine.releases)
+    later = (each for each in known if Version(each) >= Version(least))
+    return next((each for each in later if flag_for(engine, name, Version(each))), least)
+
+
 def meaning_of(engine: Engine, flag: str) -> str:
     """What the registry calls what a flag says; a flag without a meaning stays what it is."""
     return engine.meanings.get(flag, flag)

@@ -10,7 +10,7 @@ from dflash_deploy.engines import common
 from dflash_deploy.engines.spelling import Command, Setting, setting, switch
 from dflash_deploy.json_options import SPECULATION
 from dflash_deploy.request import HEAD, Resolution
-from dflash_deploy.schedule import in_words
+from dflash_deploy.schedule import SCHEDULE, in_words
 
 KV_DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 QUIET = "the engine reports its usage to its makers unless told not to"
@@ -58,7 +58,7 @@ def speculation(resolution: Resolution) -> Setting:
         "num_speculative_tokens": resolution.block_size - 1,
     }
     if schedule := choose_schedule(resolution.recipe, resolution.request):
-        config["num_speculative_tokens_per_batch_size"] = [list(span) for span in schedule]
+        config[SCHEDULE] = [list(span) for span in schedule]
     if resolution.draft_revision:
         config["revision"] = resolution.draft_revision
     if backend := common.draft_backend(resolution):

@@ -21,12 +21,12 @@ from dflash_deploy.measure.placeless import placeless
 from dflash_deploy.measure.report import Arm, Method
 from dflash_deploy.measure.synthetic import length_of
 from dflash_deploy.plan import Plan
+from dflash_deploy.schedule import SCHEDULE
 
 VLLM_FLAGS = ("--speculative-config", "--spec-", "--per-request-spec-decode-metrics")
 SGLANG_FLAGS = ("--speculative-",)
 DRAFTED: dict[Method, int] = {"mtp": 3, "eagle3": 3, "ngram": 5}
 """Tokens a cycle where nobody says."""
-SCHEDULE = "num_speculative_tokens_per_batch_size"
 LOOKUP = {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
 SIMULATED = "SGLANG_SIMULATE_ACC_LEN"
 SIMULATED_HOW = {

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import ValidationError, convert
 from msgspec.structs import replace
 from packaging.version import Version
 
@@ -20,7 +21,9 @@ from dflash_deploy.new_entry import as_entry
 from dflash_deploy.reach import Releases, covers, is_version
 from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.rules import first_release
-from dflash_deploy.schema import Draft, Model, Recipe, When
+from dflash_deploy.schedule import SCHEDULE, fault
+from dflash_deploy.schema import Draft, Model, Recipe, Span, When
+from dflash_deploy.situation import first_with
 from dflash_deploy.validate import problems
 from dflash_deploy.vllm_recipe.arguments import Taken, backend, plain, take
 from dflash_deploy.vllm_recipe.modes import SPECULATION, Mode, dflash_modes, features, part
@@ -28,8 +31,8 @@ from dflash_deploy.vllm_recipe.rest import NO_PLACE, LeftOut, Path, rest, words
 from dflash_deploy.yaml_source import one_line
 
 A_RECIPE = "a file of vllm-project/recipes, from its models/ folder"
-_TAKEN = ("method", "model", "num_speculative_tokens")
-"""The keys of a speculative config that a mode cannot do without."""
+_TAKEN = ("method", "model", "num_speculative_tokens", SCHEDULE)
+"""The keys of a speculative config that are always read, and said where they make no sense."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,13 @@ def imported(document: Any, registry: Registry, source: str) -> Imported:
         if draft.id in recipes:
             continue  # said by `rest`: one recipe would hide the other
         own = take(mode.args, served.entry, engine)
-        when, older = _when(served, draft, engine, source)
+        spans, unlike = _schedule(mode)
+        when, older = _when(served, draft, engine, source, scheduled=bool(spans))
         both = Taken(base.values | own.values, base.flags | own.flags)
-        recipes[draft.id] = _recipe(mode, draft, both, when, source)
+        recipes[draft.id] = replace(_recipe(mode, draft, both, when, source), schedule=spans)
         if plain(mode.config.get("revision")):
             pins[draft.id] = mode.config["revision"]
-        left += [*own.left, *older, *_not_in_an_entry(mode)]
+        left += [*own.left, *older, *unlike, *_not_in_an_entry(mode)]
         done.add((*mode.path, "args"))
         if "default" in words(part(document, *mode.path).get("variants")):
             done.add((*mode.path, "variants"))
@@ -164,7 +168,25 @@ def _not_in_an_entry(mode: Mode) -> Iterator[LeftOut]:
         yield LeftOut(f"{SPECULATION[0]} {key}", json.dumps(value), NO_PLACE)
 
 
-def _when(served: _Served, draft: Draft, engine: Engine, source: str) -> tuple[When, list[LeftOut]]:
+def _schedule(mode: Mode) -> tuple[list[Span], list[LeftOut]]:
+    """The mode's draft tokens by load, or why they are none."""
+    said, most = mode.config.get(SCHEDULE), mode.config.get("num_speculative_tokens")
+    if said is None:
+        return [], []
+    try:
+        spans = convert(said, list[Span])
+    except ValidationError:
+        wrong: str | None = "it is no list of ranges"
+    else:
+        wrong = fault(spans, most if isinstance(most, int) else None)
+        if wrong is None:
+            return spans, []
+    return [], [LeftOut(f"{SPECULATION[0]} {SCHEDULE}", json.dumps(said), wrong or "")]
+
+
+def _when(
+    served: _Served, draft: Draft, engine: Engine, source: str, *, scheduled: bool
+) -> tuple[When, list[LeftOut]]:
     """The releases that a recipe is for, where it asks for more than this pair does."""
     floor = first_release(engine, served.entry.target, draft)
     if floor is None:
@@ -173,12 +195,15 @@ def _when(served: _Served, draft: Draft, engine: Engine, source: str) -> tuple[W
             hint=f"dflash show {draft.id}",
         )
     when, least = When(engine="vllm"), served.least
+    follows = first_with(engine, "schedule", floor.version) if scheduled else floor.version
+    if scheduled:
+        when = When(engine="vllm", version=f">={follows}")
     if least and not is_version(least):
         return when, [LeftOut("min_vllm_version", least, "it is no release")]
     if least and Version(least) < Version(floor.version):
         why = f"this pair needs {floor.version}: before it, {floor.because}"
         return when, [LeftOut("min_vllm_version", least, why)]
-    if least and Version(least) > Version(floor.version):
+    if least and Version(least) > Version(follows):
         return When(engine="vllm", version=f">={least}"), []
     return when, []
 

@@ -100,6 +100,12 @@ def test_a_form_that_cannot_carry_a_plan_is_refused(dflash, words, code, hint):
     assert f"hint: {hint}" in ended.err
 
 
+def test_a_recipe_with_a_schedule_holds_from_the_first_release_that_follows_one(dflash):
+    asked = ("plan", "qwen3-8b", "-e", "vllm", "--gpu", "H200", "-f", "vllm-recipe")
+    assert "min_vllm_version: 0.24.0" in dflash.run(*asked).out
+    assert "min_vllm_version: 0.23.0" in dflash.run(*asked, "--block-size", "16").out
+
+
 def test_a_recipe_holds_for_every_release_from_its_first_on(dflash):
     made = dflash.run("plan", "gpt-oss-20b", "-e", "vllm", "--gpu", "H100", "-f", "vllm-recipe")
     assert made.code == 0, made.err

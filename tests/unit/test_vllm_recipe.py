@@ -75,6 +75,34 @@ def test_a_config_key_by_key(flag: str, whole: tuple[str, ...]) -> None:
     assert "speculative" not in said(made)
 
 
+def test_a_schedule_comes_along_for_the_releases_that_follow_one() -> None:
+    plan = make_plan(
+        REGISTRY, Request(model="qwen3-8b", engine="vllm"), parse("H200", REGISTRY.gpus)
+    )
+    document = as_recipe(plan, REGISTRY.find("qwen3-8b"), "0.23.0")
+    made = imported(document, REGISTRY, "r.yaml")
+    (recipe,) = made.model.recipes
+    assert recipe.schedule == [(1, 16, 15), (17, 64, 7)]
+    assert recipe.when.version == ">=0.24.0"
+    assert "per_batch_size" not in said(made)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [
+        ([[1, 8, 9]], "9 draft tokens are above the block's 7"),
+        ([[2, 8, 7]], "its first range begins at 2 requests, not at 1"),
+        ([[1, 8]], "it is no list of ranges"),
+        ("15", "it is no list of ranges"),
+    ],
+)
+def test_a_schedule_that_is_none_is_left_out(schedule, why) -> None:
+    recipe = dflash(document("modes"), num_speculative_tokens_per_batch_size=schedule)
+    made = imported(recipe, REGISTRY, "r.yaml")
+    assert made.model.recipes[0].schedule == []
+    assert why in said(made)
+
+
 def test_no_hint_repeats_a_name_that_is_no_hub_id() -> None:
     with pytest.raises(RegistryError) as caught:
         imported(dflash(document("modes"), model="../../x"), REGISTRY, "x")
@@ -151,7 +179,6 @@ def test_a_share_of_memory_that_is_none_is_left_out(word: str) -> None:
     ("key", "value"),
     [
         ("kv_cache_dtype", "auto"),
-        ("num_speculative_tokens_per_batch_size", [[1, 8, 7], [9, 64, 3]]),
         ("draft_tensor_parallel_size", 1),
         ("rejection_sample_method", "block"),
         ("code_revision", "main"),
