@@ -58,6 +58,9 @@ from dflash_deploy.status import nearest_synthetic, status
 
 Pinned = TypeVar("Pinned", Draft, Weights)
 
+EVEN = 0.95
+"""Of plain decoding's speed: repeats differ by as much."""
+
 
 def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolution:
     """Answer every question of a request, in the order in which the answers depend on each other.
@@ -243,8 +246,9 @@ def _unproven(need: Need) -> str:
     row, seen = found
     blocks = f" with blocks of {row.block_size}" if row.block_size else ""
     blocks = f" with draft tokens {in_words(row.schedule)}" if row.schedule else blocks
+    slower = ": slower than plain decoding" if (row.speedup or 1) < EVEN else ""
     return (
         f"what the engine costs was measured with synthetic acceptance ({seen.engine}"
-        f" {seen.version}, {seen.gpu}, {seen.date}: {row.speedup:g}x at {row.concurrency}{blocks}),"
-        " and nothing of the draft"
+        f" {seen.version}, {seen.gpu}, {seen.date}: {row.speedup:g}x at {row.concurrency}{blocks}"
+        f"{slower}), and nothing of the draft"
     )

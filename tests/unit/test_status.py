@@ -156,7 +156,9 @@ def test_of_what_was_made_up_twice_the_latest_is_told() -> None:
 @pytest.mark.parametrize(
     ("model", "load", "told"),
     [
-        ("qwen3.5-27b", 64, "0.75x at 64 with blocks of 8"),
+        ("qwen3.5-27b", 64, "0.75x at 64 with blocks of 8: slower than plain decoding)"),
+        ("qwen3.5-27b", 32, "0.97x at 32 with blocks of 8)"),
+        ("gpt-oss-20b", 64, "0.56x at 64 with blocks of 8: slower than plain decoding)"),
         ("qwen3-8b", 32, "2.06x at 32 with draft tokens 15 up to 16 requests, 7 up to 64"),
         ("qwen3-8b", 200, "1.53x at 64 with draft tokens 15 up to 16 requests, 7 up to 64"),
         ("llama-3.1-8b", 65, "1.46x at 64 with draft tokens 9 up to 16 requests, 4 up to 64"),
