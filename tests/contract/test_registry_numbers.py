@@ -73,7 +73,7 @@ CELLS = [
     ("qwen3.5-27b", 0, 22, ("gsm8k", 32, 16), (None, 1.96, 4108.4, 2094.6)),
     ("qwen3.5-35b-a3b", 0, 21, ("mt-bench", 1, 8), (None, 2.39, 736.0, 307.9)),
     ("qwen3.5-35b-a3b", 0, 21, ("math500", 32, 8), (None, 2.89, 9803.0, 3395.2)),
-    ("smollm2-135m", 1, 1, ("held-out", None, 8), (4.02, None, None, None)),
+    ("smollm2-135m", 0, 1, ("held-out", None, 8), (4.02, None, None, None)),
 ]
 
 
