@@ -105,6 +105,8 @@ def _bench(registry: Registry, asked: Asked, path: Path, members: Team) -> None:
     whole = planned if members.ranks == 1 else course(registry, asked, engine, 0, 1)
     check_fits(registry, asked, found, whole.tasks)
     report = begun(registry, asked, found, planned)
+    if earlier and asked.compare:
+        comparing.check_comparable(earlier, report, asked.compare)
     if taken_up and asked.resume:
         report = resumed(taken_up, report, asked.resume)
     run = Runner(report, found, planned, path if members.rank == 0 else None, members)

@@ -16,6 +16,8 @@ from dflash_deploy.measure.gains import (
     FEW,
     RESTS,
     acceptance,
+    drafts_beyond,
+    on_one_server,
     plain_that_drafts,
     rate,
     undrafted,
@@ -52,10 +54,22 @@ def check(report: Report, entry: Entry, arms: Sequence[Arm], file: Path) -> None
             " plain decoding: half of one proves nothing",
             hint=going_on(typed_words(report.command), file),
         )
+    if plain_that_drafts(report) and on_one_server(report):
+        raise UsageError(
+            "its server drafted while it was asked for plain decoding, so that somebody else asked"
+            " it meanwhile: no gain in it is one over plain decoding",
+            hint=anew(typed_words(report.command)),
+        )
     if plain_that_drafts(report):
         raise UsageError(
             "its plain server drafted as well: no gain in it is one over plain decoding",
             hint="--baseline-url with a server that was started without the draft",
+        )
+    if wrong := next((arm for arm in arms if drafts_beyond(report, arm)), None):
+        raise UsageError(
+            f"its {wrong.name} drafted {drafts_beyond(report, wrong):g} tokens a cycle: no block of"
+            f" {wrong.block_size} does",
+            hint="the same benchmark with the --block-sizes that the server has",
         )
     if not arms:
         raise UsageError("the report has no DFlash in it", hint=f"dflash bench {entry.name}")

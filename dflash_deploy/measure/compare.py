@@ -7,11 +7,12 @@ be the very reason to compare (a release, a command line) is said, and compared 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from dflash_deploy.errors import GateFailed
+from dflash_deploy.errors import GateFailed, UsageError
 from dflash_deploy.measure.gains import Rate, acceptance, in_figures, rate, ratio
 from dflash_deploy.measure.report import Arm, Cell, Load, Machine, Report, Workload
 from dflash_deploy.measure.resuming import started_alike
@@ -73,6 +74,15 @@ def compare(old: Report, new: Report) -> Comparison:
     gone = [cell for cell in before.values() if not barred & {cell.arm, cell.workload}]
     left_out += [("", f"{_named(cell)}: not measured now") for cell in gone]
     return Comparison(tuple(changes), tuple(said for _, said in left_out), tuple(_notes(old, new)))
+
+
+def check_comparable(old: Report, new: Report, path: Path) -> None:
+    """Before anything is measured. Raises UsageError where no figure could be compared."""
+    if why := next(_apart(old, new), None):
+        raise UsageError(
+            f"nothing can be compared with {path}: {why}",
+            hint="--compare with a report of this pair, engine and machine; or leave it out",
+        )
 
 
 def gate(comparison: Comparison, old: str) -> None:

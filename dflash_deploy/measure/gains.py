@@ -181,6 +181,27 @@ def plain_that_drafts(report: Report) -> list[str]:
     })  # fmt: skip
 
 
+def drafts_beyond(report: Report, arm: Arm) -> float | None:
+    """The draft tokens of a cycle, where they are more than the arm's block has: a wrong label."""
+    seen = [run.speculation for cell in report.cells if cell.arm == arm.name
+            for run in cell.runs if run.speculation and run.speculation.drafts > 0]  # fmt: skip
+    if arm.method != "dflash" or arm.block_size is None or not seen:
+        return None
+    most = max(each.draft_tokens / each.drafts for each in seen)
+    return most if most > arm.block_size - 1 else None
+
+
+def on_one_server(report: Report) -> bool:
+    """Plain decoding was asked of the server that drafts: a draft counted there is another's.
+
+    Only the embedded engine decodes plainly on request.
+    """
+    if report.engine != "transformers":
+        return False
+    plain = {arm.url for arm in report.arms if arm.method == "plain" and arm.url}
+    return bool(plain & {arm.url for arm in report.arms if arm.method != "plain"})
+
+
 def by_position(cells: Iterable[Cell]) -> tuple[float, ...]:
     """Share of the cycles that accepted the draft token at each place.
 

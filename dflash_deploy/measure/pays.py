@@ -11,18 +11,20 @@ from itertools import groupby, takewhile
 from dflash_deploy.measure.arriving import on_arrival
 from dflash_deploy.measure.far_below import far_below
 from dflash_deploy.measure.gains import (
-    RESTS,
     Gain,
     acceptance,
     alone_to_a_cycle,
     failed_share,
     gains,
+    on_one_server,
     plain_that_drafts,
     rate,
     size,
     undrafted,
 )
+from dflash_deploy.measure.remarks import remarks
 from dflash_deploy.measure.report import Cell, Load, Report
+from dflash_deploy.measure.tables import inflight
 from dflash_deploy.measure.verdict import COLLAPSED
 from dflash_deploy.measure.waiting import at_a_time, until_first, waits
 from dflash_deploy.schema import Evidence
@@ -31,8 +33,6 @@ DEAR = 1.5
 """Plain steps that a cycle may take before its cost is what limits the gain."""
 RARELY = 0.5
 """Of the tokens: where more came without a draft, that is what limits the gain."""
-PREFIX = 0.1
-"""Share of prompt tokens from the prefix cache that makes the time to the first token too good."""
 
 
 def verdict(report: Report, published: Sequence[Evidence] = ()) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def verdict(report: Report, published: Sequence[Evidence] = ()) -> tuple[str, ..
         line
         for part in (
             _made_up(report), _no_plain(report), _unfinished(report), _paying(report),
-            _others(report), _limits(report), far_below(report, published), _remarks(report),
+            _others(report), _limits(report), far_below(report, published), remarks(report),
         )
         for line in part
     )  # fmt: skip
@@ -59,9 +59,15 @@ def _made_up(report: Report) -> Iterator[str]:
 
 
 def _no_plain(report: Report) -> Iterator[str]:
-    if drafting := plain_that_drafts(report):
+    drafting = ", ".join(plain_that_drafts(report))
+    if drafting and on_one_server(report):
         yield (
-            f"{', '.join(drafting)}: this server drafts as well, so there is no gain over plain"
+            f"{drafting}: somebody else asked the server meanwhile, for it drafted, so there is no"
+            " gain over plain decoding to tell: measure it while nobody asks it"
+        )
+    elif drafting:
+        yield (
+            f"{drafting}: this server drafts as well, so there is no gain over plain"
             " decoding to tell"
         )
 
@@ -336,49 +342,6 @@ def _cost(label: str, known: list[tuple[Load, float, float]]) -> Iterator[str]:
             f"{label}: what limits it is the cost of drafting at any load: a cycle brings"
             f" {few:.1f} tokens and costs {least:.1f} plain steps at {inflight(lightest)}"
         )
-
-
-def _remarks(report: Report) -> Iterator[str]:
-    prompts = sum(run.prompt_tokens for cell in report.cells for run in cell.runs)
-    cached = sum(run.cached_tokens or 0 for cell in report.cells for run in cell.runs)
-    if prompts and cached / prompts > PREFIX:
-        yield (
-            f"the prefix cache answered {cached / prompts:.0%} of the prompt tokens: times to the"
-            " first token are better than with prompts that nobody sent before;"
-            f" --seed {report.seed + 1} asks others"
-        )
-    yield from _resting(report)
-    yield from _unseen(report)
-    if report.cells and all(len(cell.runs) == 1 for cell in report.cells):
-        yield "each cell ran once: a spread of 5% to either side is assumed; --repeats measures it"
-
-
-def _resting(report: Report) -> Iterator[str]:
-    """Where a schedule has it draft nothing, or the engine found that it loses."""
-    drafting = {arm.name for arm in report.arms if arm.method == "dflash"}
-    for cell in report.cells:
-        share = undrafted([cell]) if cell.arm in drafting else 0.0
-        if share >= RESTS:
-            yield (
-                f"{cell.arm}, {cell.workload}: its draft rests at {inflight(cell.load)}, where"
-                f" {share:.0%} of the tokens came without one"
-            )
-
-
-def _unseen(report: Report) -> Iterator[str]:
-    """A draft that is never asked looks like a healthy server."""
-    for arm in report.arms:
-        cells = [cell for cell in report.cells
-                 if cell.arm == arm.name and undrafted([cell]) < RESTS]  # fmt: skip
-        if arm.method == "dflash" and cells and acceptance(cells) is None:
-            yield (
-                f"{arm.name}: the server does not say what it accepted: whether it drafts at all"
-                " is not known from this"
-            )
-
-
-def inflight(load: Load) -> str:
-    return f"{_number(load)} in flight" if load.rate is None else f"{load.rate:g} requests a second"
 
 
 def _number(load: Load) -> str:

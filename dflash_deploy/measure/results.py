@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shutil
 import tempfile
 from collections import Counter
 from contextlib import suppress
+from datetime import date
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -88,7 +90,7 @@ class _Versioned(msgspec.Struct):
 def read(path: Path) -> Report:
     """Raises UsageError for what is no report of a benchmark."""
     try:
-        data = start_of(path, LARGEST)
+        data = start_of(path, LARGEST).removeprefix(codecs.BOM_UTF8)  # some editors write it
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {unread(error)}", hint="ls *.json") from error
     try:
@@ -139,7 +141,15 @@ def _fault(report: Report) -> str | None:
             return f"a run of {cell.arm!r} took no time"
         if any(min(run.seconds, run.output_tokens, run.requests) < 0 for run in cell.runs):
             return f"a run of {cell.arm!r} took or answered less than nothing"
-    return None
+    return None if _is_day(report.date[:10]) else f"{report.date!r} is no date"
+
+
+def _is_day(text: str) -> bool:
+    """As evidence has it: a year, a month and a day."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _twice(report: Report) -> str | None:

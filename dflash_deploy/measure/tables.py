@@ -188,6 +188,12 @@ def label(load: Load) -> str:
     return str(load.concurrency) if load.rate is None else f"{load.rate:g} req/s"
 
 
+def inflight(load: Load) -> str:
+    """In a sentence."""
+    one = load.rate is None
+    return f"{load.concurrency} in flight" if one else f"{load.rate:g} requests a second"
+
+
 def _cells(report: Report, arm: str, workload: str) -> Iterator[Cell]:
     return (cell for cell in report.cells if (cell.arm, cell.workload) == (arm, workload))
 

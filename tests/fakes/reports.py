@@ -69,6 +69,22 @@ def resting(made: Report, arm: str, load: int, cycles: float = 2) -> Report:
     ))  # fmt: skip
 
 
+def with_drafts(made: Report, arm: str, tokens: int, url: str | None = None) -> Report:
+    """As of a server that drafted so many tokens a cycle; of all arms, that address."""
+    seen = Speculation(drafts=15, draft_tokens=15 * tokens, accepted=30)
+    return replace(
+        made,
+        arms=tuple(replace(each, url=url, argv=()) for each in made.arms),
+        cells=tuple(
+            replace(
+                cell,
+                runs=tuple(replace(run, speculation=seen) for run in cell.runs),
+            )
+            if cell.arm == arm else cell for cell in made.cells
+        ),
+    )  # fmt: skip
+
+
 def _arm(name: str, synthetic: float | None) -> dict[str, Any]:
     method, _, size = name.partition("-")
     draft = {"block_size": int(size), "synthetic_length": synthetic} if method == "dflash" else {}

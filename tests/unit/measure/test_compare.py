@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflash_deploy.errors import GateFailed
-from dflash_deploy.measure.compare import compare, comparison_table, gate
+from dflash_deploy.errors import GateFailed, UsageError
+from dflash_deploy.measure.compare import check_comparable, compare, comparison_table, gate
 from dflash_deploy.measure.report import Report
 from tests.fakes.reports import GENTLE, Speeds, report
 
@@ -25,6 +26,7 @@ def states(old: Report, new: Report) -> set[str]:
 
 def test_the_same_report_has_no_change() -> None:
     found = compare(report(), report())
+    check_comparable(report(), report(), Path("old.json"))
     assert len(found.changes) == 12
     assert (found.left_out, found.notes, found.slower) == ((), (), [])
     gate(found, "old.json")
@@ -77,6 +79,8 @@ def test_what_cannot_be_compared_at_all(change: dict[str, Any], why: str) -> Non
     assert found.left_out[0].startswith(why)
     with pytest.raises(GateFailed, match=r"nothing can be compared with old\.json"):
         gate(found, "old.json")
+    with pytest.raises(UsageError, match=r"nothing can be compared with old\.json: .*(is|was) "):
+        check_comparable(report(), msgspec.structs.replace(report(), **change), Path("old.json"))
 
 
 def test_a_driver_or_what_else_runs_on_a_card_makes_no_other_machine() -> None:

@@ -13,7 +13,7 @@ from dflash_deploy.measure.report import Cell, Load, Report
 from dflash_deploy.registry import Entry, load
 from dflash_deploy.schema import Evidence
 from dflash_deploy.status import status
-from tests.fakes.reports import GENTLE, report, resting
+from tests.fakes.reports import GENTLE, report, resting, with_drafts
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,9 @@ OTHER = msgspec.structs.replace(report().machine.hardware.cards[0], name="A100")
         (altered(machine=_machine(cards=())), UsageError, "which card it was: none found"),
         (altered(machine=_machine(cards=(*report().machine.hardware.cards, OTHER))), UsageError, "A100, H100"),
         (altered(cells=()), UsageError, "no figure"),
+        (with_drafts(altered(engine="transformers"), "plain", 15, "http://localhost:8000"), UsageError, "somebody else asked"),
+        (with_drafts(report(), "plain", 15), UsageError, "plain server drafted as well"),
+        (with_drafts(report(), "dflash-8", 15), UsageError, "dflash-8 drafted 15 tokens a cycle"),
         (report({"plain": {1: (5,)}, "dflash-16": {1: (9,)}}, lengths={"dflash-16": 0}), UsageError, "no figure"),
     ],
 )  # fmt: skip

@@ -74,12 +74,20 @@ def test_what_is_no_report_is_told(tmp_path, content):
         ({"arms": (PLAIN, PLAIN)}, "two arms called 'plain'"),
         ({"arms": (PLAIN, change(PLAIN, name="other"))}, "plain decoding twice: plain, other"),
         ({"cells": (CELL, CELL)}, "two cells of 'plain', math at c=8"),
+        ({"date": "yesterday"}, "'yesterday' is no date"),
+        ({"date": "2026-13-01T00:00:00Z"}, "is no date"),
     ],
 )
 def test_a_report_that_does_not_hold_together_is_told(tmp_path, values, said):
     save(change(with_run(REPORT, TURN, RUN), **values), tmp_path / "x.json")
     with pytest.raises(UsageError, match=said):
         read(tmp_path / "x.json")
+
+
+def test_the_mark_that_some_editors_put_first_is_passed_over(tmp_path):
+    save(REPORT, tmp_path / "x.json")
+    (tmp_path / "x.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "x.json").read_bytes())
+    assert read(tmp_path / "x.json") == REPORT
 
 
 def test_a_run_that_took_no_time_is_told(tmp_path):
