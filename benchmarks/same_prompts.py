@@ -1,12 +1,12 @@
 """The prompts of a report, marks and all, through this project's own decoding: the same acceptance?
 
     dflash bench smollm2-135m --engine vllm --weights q4_1 --output REPORT
-    python benchmarks/same_prompts.py REPORT TARGET_DIR DRAFT_DIR
+    python benchmarks/same_prompts.py REPORT TARGET_DIR DRAFT_DIR --concurrency 1
 
-One line a run of the report's draft, with the tokens and cycles of both. Here the answers are the
-target's greedy ones in float32, and the cycles those of a decoder that has every block checked
-whole (`acceptance.py`); there they are what the server counted. Its last cycle of an answer counts
-whole, also where `max_tokens` cuts it.
+One line a run of the report's draft, minutes apart, with the tokens and cycles of both. Here the
+answers are the target's greedy ones in float32, and the cycles those of a decoder that has every
+block checked whole (`acceptance.py`); there they are what the server counted. Its last cycle of an
+answer counts whole, also where `max_tokens` cuts it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(words=None):
     frozen = Frozen(model, draft.config.target_layer_ids)
     drafting = {arm.name for arm in report.arms if arm.method == "dflash"}
     for cell in report.cells:
-        if cell.arm not in drafting:
+        if cell.arm not in drafting or options.concurrency not in (None, cell.load.concurrency):
             continue
         workload = next(each for each in report.workloads if each.name == cell.workload)
         for repeat, run in enumerate(cell.runs):
@@ -63,6 +63,7 @@ def parsed(words):
     parser.add_argument("report", type=Path, help="of texts, not of token ids")
     parser.add_argument("target")
     parser.add_argument("draft")
+    parser.add_argument("--concurrency", type=int, help="of the runs; default: all of them")
     return parser.parse_args(words)
 
 

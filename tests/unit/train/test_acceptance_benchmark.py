@@ -150,7 +150,9 @@ def again(monkeypatch):
 
 def test_a_reports_own_prompts_are_decoded_again(target, draft, report, again, capsys, monkeypatch):
     monkeypatch.setattr("dflash_deploy.speculative.proposer.can_round", lambda _: False)
-    again["main"]([str(report), str(target), str(draft)])
+    again["main"]([str(report), str(target), str(draft), "--concurrency", "8"])
+    assert not capsys.readouterr().out
+    again["main"]([str(report), str(target), str(draft), "--concurrency", "1"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["load"], line["repeat"]) for line in lines] == [("c=1", 0), ("c=1", 1)]
     known = read(report)
