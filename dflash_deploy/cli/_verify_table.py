@@ -42,7 +42,8 @@ def _checks(found: Verification) -> Iterator[tuple[str, str]]:
     if found.same_distribution is not None:
         yield "distribution", f"p = {found.same_distribution:.2g}" + _worst(found.sampled)
     if found.acceptance is not None:
-        yield "acceptance", _acceptance(found.acceptance)
+        block = next((arm.block_size for arm in found.arms if arm.block_size), None)
+        yield "acceptance", _acceptance(found.acceptance, block)
 
 
 def _judged(found: Judgement, max_regret: float) -> Iterator[tuple[str, str]]:
@@ -69,8 +70,11 @@ def _regrets(ones: Sequence[Compared], why: str) -> str:
     return f"{len(ones)}, the widest by {widest:.2g} nats: {why}"
 
 
-def _acceptance(found: Accepted) -> str:
+def _acceptance(found: Accepted, block: int | None) -> str:
+    """`block`: as the server was started, or as its user says of one at a URL."""
     length = f"{found.length:.2f} tokens a cycle" if found.length else found.source
+    if block and found.drafted and found.drafted > block - 1:
+        return f"{length}; its server drafts {found.drafted:g} a cycle: it has no block of {block}"
     if found.on_record is None:
         return f"{length}; nothing is on record for this block"
     return f"{length}; on record {found.on_record:.2f} ({found.record})"

@@ -48,6 +48,8 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     length: float | None
     """Tokens a draft-verify cycle yields, bonus included; None: it cannot be seen."""
     drafts: float | None
+    drafted: float | None = None
+    """Draft tokens of a cycle."""
     undrafted: float | None = None
     """Share of DFlash's tokens that came without a draft; None: nobody can tell."""
     plain_drafts: float | None

@@ -32,6 +32,7 @@ def accepted_in(
     return Accepted(
         length=found.length if found else None,
         drafts=found.drafts if found and found.gauge is None else None,
+        drafted=found.draft_tokens / found.drafts if found and found.drafts > 0 else None,
         undrafted=_undrafted(found, tokens) if found and found.gauge is None else None,
         plain_drafts=theirs.drafts if theirs and theirs.gauge is None else None,
         source=found.source if found else silent,

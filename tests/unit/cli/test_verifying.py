@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import typer
 
-from dflash_deploy.cli._verify_table import _checks
+from dflash_deploy.cli._verify_table import _acceptance, _checks
 from dflash_deploy.cli._verifying import INTERRUPTED, _Run, failed
 from dflash_deploy.errors import DFlashError, Interrupted
 from dflash_deploy.measure.kept import Kept
@@ -88,3 +88,18 @@ def test_one_pair_is_no_pairs(compared, complete, said):
         judgement=None, accuracy=None, same_distribution=None, acceptance=None,
     )  # fmt: skip
     assert list(_checks(found)) == [("compared", f"{said} answers to chat")]
+
+
+@pytest.mark.parametrize(
+    ("drafted", "block", "told"),
+    [
+        (7.0, 8, "3.00 tokens a cycle; on record 3.50 (mixed: a run)"),
+        (7.0, None, "3.00 tokens a cycle; on record 3.50 (mixed: a run)"),
+        (7.0, 4, "3.00 tokens a cycle; its server drafts 7 a cycle: it has no block of 4"),
+        (None, 4, "3.00 tokens a cycle; on record 3.50 (mixed: a run)"),
+    ],
+)
+def test_a_block_that_the_server_has_not_is_told(drafted, block, told) -> None:
+    found = Accepted(length=3.0, drafts=9, drafted=drafted, plain_drafts=None, source="s",
+                     on_record=3.5, record="mixed: a run")  # fmt: skip
+    assert _acceptance(found, block) == told
