@@ -20,7 +20,6 @@ OURS = re.compile(r"--(?:kv-dtype|tensor-parallel|concurrency|context|engine)(?!
         (PAIR + "--kv-cache-dtype nvfp4", "(--kv-cache-dtype fp8)"),
         (SGLANG + " --kv-cache-dtype nvfp4", "(--kv-cache-dtype fp8_e4m3)"),
         (HYBRID, "a smaller num_speculative_tokens, or --no-enable-prefix-caching"),
-        (HYBRID, "--max-num-seqs says how many you expect"),
         (PAIR + "--block-size 7", "leave --block-size out"),
         (PAIR + "--pipeline-parallel-size 8 -tp 8", "what is said needs 64 cards"),
     ],
@@ -29,6 +28,13 @@ def test_of_a_rule(explain, command: str, says: str) -> None:
     messages = [item.message for item in explain(command).findings]
     assert any(says in message for message in messages), messages
     assert not any(map(OURS.search, messages))
+
+
+def test_of_a_recipe_for_fewer_requests_than_the_server_admits(explain) -> None:
+    said = "--max-num-seqs says how many you expect"
+    assert any(said in item.message for item in explain(HYBRID, "H200").findings)
+    # a smaller card admits no more than that recipe is for
+    assert not any(said in item.message for item in explain(HYBRID, "H100").findings)
 
 
 @pytest.mark.parametrize(
