@@ -71,11 +71,15 @@ def prompts(tokenizer, limit, skip):
     """The workload's, each with its category."""
     _, every = load_workload(DEFAULT, limit=limit, seed=0)
     return [
-        (prompt.category, tokenizer.apply_chat_template(
-            prompt.messages, add_generation_prompt=True, return_dict=False
-        ))
-        for prompt in every if prompt.category not in skip
-    ]  # fmt: skip
+        (prompt.category, tokenized(tokenizer, prompt.messages))
+        for prompt in every
+        if prompt.category not in skip
+    ]
+
+
+def tokenized(tokenizer, messages):
+    """As a server takes them."""
+    return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
 
 
 def answered(model, asked, tokens, end):

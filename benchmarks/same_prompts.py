@@ -17,11 +17,12 @@ from pathlib import Path
 
 import msgspec
 import torch
-from acceptance import answered
+from acceptance import answered, tokenized
 from transformers import AutoTokenizer
 
 from dflash_deploy.measure.asks import Style, Task, asks
 from dflash_deploy.measure.results import read
+from dflash_deploy.measure.turns import Turn
 from dflash_deploy.measure.workload import load_workload
 from dflash_deploy.plan import Endpoint
 from dflash_deploy.speculative.load import load_model
@@ -44,7 +45,10 @@ def main(words=None):
             continue
         workload = next(each for each in report.workloads if each.name == cell.workload)
         for repeat, run in enumerate(cell.runs):
-            ids = [tokenized(tokenizer, body) for body in sent(report, workload, cell, repeat, run)]
+            ids = [
+                tokenized(tokenizer, body["messages"])
+                for body in sent(report, workload, cell, repeat, run)
+            ]
             said = answered(model, ids, workload.max_tokens, tokenizer.eos_token_id)
             cycles = [
                 accepted
@@ -72,17 +76,11 @@ def sent(report, workload, cell, repeat, run):
     known, prompts = load_workload(workload.name, limit=workload.prompts, seed=report.seed)
     if known.sha256 != workload.sha256:
         raise SystemExit(f"{workload.name} is another than the report's: no comparison")
-    label = f"{workload.name} {cell.load} {repeat}"
+    label = Turn(cell.arm, cell.load, workload.name, repeat).label
     task, style = Task(workload, tuple(prompts)), Style(seed=report.seed)
     nobody = Endpoint("http://127.0.0.1", report.model, report.engine)
     return [msgspec.json.decode(ask.body) for ask in
             asks(task, style, nobody, label, run.requests, {})]  # fmt: skip
-
-
-def tokenized(tokenizer, body):
-    return tokenizer.apply_chat_template(
-        body["messages"], add_generation_prompt=True, return_dict=False
-    )
 
 
 def told(tokens, cycles, accepted):

@@ -7,7 +7,7 @@ their engine's words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -89,7 +89,8 @@ def resolve(registry: Registry, request: Request, hardware: Hardware) -> Resolut
         parsers=find_parsers(entry, request.engine),
         said=frozenset(need.words.keys() - {"speculation", "template_defaults"}),  # made one object
         fixes=tuple(fixes(found)), variables=tuple(variables(found)),
-        choices=(*with_queue(need.choices, short), *with_idle(reasons(need, room), idle)),
+        choices=(*reasoned((*need.choices, *reasons(need, room)),
+                           {"recipe": short, "tensor_parallel": idle}),),
         notes=tuple(item.message for item in found if item.severity == "note"),
         rejected=need.rejected, doubts=tuple(item for item in found if item.accepts_less),
         warnings=(*cautions(entry, draft, engine, version, request, hardware),
@@ -134,11 +135,11 @@ def understand(registry: Registry, request: Request, hardware: Hardware) -> Need
     )  # fmt: skip
 
 
-def with_idle(rooms: Iterable[Choice], idle: tuple[str, ...]) -> Iterator[Choice]:
-    """The number of cards is chosen knowing of the others: its reason says so too."""
-    for choice in rooms:
-        further = idle if choice.name == "tensor_parallel" else ()
-        yield msgspec.structs.replace(choice, why="; ".join((choice.why, *further)))
+def reasoned(choices: Iterable[Choice], further: Mapping[str, Sequence[str]]) -> Iterator[Choice]:
+    """`further`: what a choice was made knowing of, by its name. Its reason says so too."""
+    for choice in choices:
+        why = "; ".join((choice.why, *further.get(choice.name, ())))
+        yield msgspec.structs.replace(choice, why=why)
 
 
 def at_commit(pinned: Pinned, said: tuple[str, ...] | None) -> Pinned:
@@ -198,14 +199,6 @@ def short_queue(recipe: Recipe, request: Request, admitted: int) -> Iterator[str
             f"recipe {recipe.name} is for at most {most} requests at once:"
             " --concurrency says how many you expect"
         )
-
-
-def with_queue(choices: Iterable[Choice], short: tuple[str, ...]) -> Iterator[Choice]:
-    """The reason for such a recipe says so too."""
-    for choice in choices:
-        taken = " (taken for a short queue: --concurrency says yours)"
-        further = taken if short and choice.name == "recipe" else ""
-        yield msgspec.structs.replace(choice, why=choice.why + further)
 
 
 def beyond_training(entry: Entry, draft: Draft, context: int) -> Iterator[str]:

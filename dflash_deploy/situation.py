@@ -91,7 +91,7 @@ def flag_for(engine: Engine, name: str, version: Version) -> str | None:
     return None
 
 
-def first_with(engine: Engine, name: str, least: str) -> str:
+def first_to_have(engine: Engine, name: str, least: str) -> str:
     """The first known release from `least` on that has a flag for a setting, else `least`."""
     known = (release.version for release in engine.releases)
     later = (each for each in known if Version(each) >= Version(least))

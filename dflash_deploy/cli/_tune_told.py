@@ -19,6 +19,7 @@ from dflash_deploy.errors import DFlashError, RegistryError
 from dflash_deploy.measure.bench import Course
 from dflash_deploy.measure.gains import in_figures, rate
 from dflash_deploy.measure.report import Report
+from dflash_deploy.measure.resuming import without
 from dflash_deploy.measure.tables import label
 from dflash_deploy.measure.tune_cost import Cost
 from dflash_deploy.measure.tuned_recipe import alone, figures, overlay, passed_over, what
@@ -66,8 +67,7 @@ def _served(wanted: Wanted, engine: str, load: int) -> list[str]:
     weights = ("--weights", wanted.weights) if wanted.weights else ()
     code = ("--trust-remote-code",) if wanted.trust_remote_code else ()
     where = ("--registry", str(wanted.registry)) if wanted.registry else ()
-    pairs = zip(("", *wanted.engine_args), wanted.engine_args, strict=False)
-    own = [word for before, word in pairs if "--load-format" not in (before, word)]  # real weights
+    own = without(wanted.engine_args, "--load-format")  # it serves real weights
     return ["dflash", "serve", wanted.model, "--engine", engine, *weights, *code, *where,
             "--concurrency", str(load), *(("--", *own) if own else ())]  # fmt: skip
 

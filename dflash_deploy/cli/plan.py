@@ -108,13 +108,13 @@ def recipe(known: Registry, wanted: Wanted, made: Plan) -> str:
     from dflash_deploy.cli._planning import planned
     from dflash_deploy.render import vllm_recipe
     from dflash_deploy.schedule import SCHEDULE
-    from dflash_deploy.situation import first_with
+    from dflash_deploy.situation import first_to_have
     from dflash_deploy.summary import floors
 
     entry = known.find(made.model)
     least = floors(entry, entry.draft(made.draft.id), known.engines).get(made.engine)
     if least and any(SCHEDULE in word for word in made.argv):
-        least = first_with(known.engines[made.engine], "schedule", least)
+        least = first_to_have(known.engines[made.engine], "schedule", least)
     if least and least != made.version:
         first = planned(known, replace(wanted, engine_version=least))
         made = msgspec.structs.replace(made, env=first.env | made.env)

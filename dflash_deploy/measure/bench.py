@@ -202,11 +202,10 @@ def _mute(side: Side, why: str) -> LaunchError:
 def run_turn(side: Side, course: Course, turn: Turn, on_answer: OnAnswer) -> Sample:
     """One run, with the server's counters before and after it."""
     task = next(task for task in course.tasks if task.workload.name == turn.workload)
-    label = f"{turn.workload} {turn.load} {turn.repeat}"
     count = course.requests_at(turn.load)
-    sent = asks(task, course.style, side.endpoint, label, count, side.extra)
+    sent = asks(task, course.style, side.endpoint, turn.label, count, side.extra)
     before = reading(side.endpoint)
-    answers, seconds = _under(turn.load, side.endpoint, sent, course, label, on_answer)
+    answers, seconds = _under(turn.load, side.endpoint, sent, course, turn.label, on_answer)
     if any(answer.error for answer in answers):
         side.check()
     return Sample(

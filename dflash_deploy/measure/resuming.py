@@ -48,16 +48,16 @@ def typed_words(command: str) -> list[str]:
 def going_on(command: Sequence[str], path: Path) -> str:
     """The same command, going on with what is there; what follows `--` stays last."""
     own, engines = _parted(command)
-    own = _without(own, "--resume", "--output", "-o")  # which it is written to unasked
+    own = without(own, "--resume", "--output", "-o")  # which it is written to unasked
     return shlex.join([*own, "--resume", str(path), *engines])
 
 
 def anew(command: Sequence[str], requests: int | None = None) -> str:
     """The same command with a file of its own; with so many requests a run, where that is said."""
     own, engines = _parted(command)
-    own = _without(own, "--resume", "--output", "-o")
+    own = without(own, "--resume", "--output", "-o")
     if requests is not None:
-        own = [*_without(own, "--num-prompts", "--max-samples"), "--num-prompts", str(requests)]
+        own = [*without(own, "--num-prompts", "--max-samples"), "--num-prompts", str(requests)]
     return shlex.join([*own, *engines])
 
 
@@ -67,7 +67,8 @@ def _parted(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return command[:at], command[at:]
 
 
-def _without(words: Sequence[str], *options: str) -> list[str]:
+def without(words: Sequence[str], *options: str) -> list[str]:
+    """A command's words, these options and their values left out."""
     return [
         word for before, word in pairwise(("", *words))
         if before not in options and word.partition("=")[0] not in options

@@ -19,6 +19,11 @@ class Turn(msgspec.Struct, frozen=True):
     repeat: int
     """From 0."""
 
+    @property
+    def label(self) -> str:
+        """The same for every arm: prompts are marked by it."""
+        return f"{self.workload} {self.load} {self.repeat}"
+
 
 def turns(
     arms: Sequence[Arm],

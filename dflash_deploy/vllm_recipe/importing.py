@@ -23,7 +23,7 @@ from dflash_deploy.registry import Entry, Registry
 from dflash_deploy.rules import first_release
 from dflash_deploy.schedule import SCHEDULE, fault
 from dflash_deploy.schema import Draft, Model, Recipe, Span, When
-from dflash_deploy.situation import first_with
+from dflash_deploy.situation import first_to_have
 from dflash_deploy.validate import problems
 from dflash_deploy.vllm_recipe.arguments import Taken, backend, plain, take
 from dflash_deploy.vllm_recipe.modes import SPECULATION, Mode, dflash_modes, features, part
@@ -195,7 +195,7 @@ def _when(
             hint=f"dflash show {draft.id}",
         )
     when, least = When(engine="vllm"), served.least
-    follows = first_with(engine, "schedule", floor.version) if scheduled else floor.version
+    follows = first_to_have(engine, "schedule", floor.version) if scheduled else floor.version
     if scheduled:
         when = When(engine="vllm", version=f">={follows}")
     if least and not is_version(least):

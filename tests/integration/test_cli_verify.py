@@ -76,13 +76,8 @@ def undrafted(engines, port):
 
 def answered(url: str) -> float:
     text = httpx.get(f"{url}/metrics", trust_env=False).text
-    return (
-        sum(
-            float(n)
-            for n in re.findall(r"^vllm:generation_tokens_total.* (\S+)$", text, re.MULTILINE)
-        )
-        / 24
-    )
+    counted = re.findall(r"^vllm:generation_tokens_total.* (\S+)$", text, re.MULTILINE)
+    return sum(map(float, counted)) / 24
 
 
 def checks(out: str) -> dict[str, str]:
@@ -217,19 +212,6 @@ def test_a_signal_that_ends_it_says_what_is_kept(dflash, port, tmp_path):
     assert gone([int(line) for line in (tmp_path / "pids").read_text().split()])
 
 
-def test_a_signal_that_ends_it_before_anything_is_kept_says_so(serving, dflash):
-    fast, slow = serving(ANSWER_DELAY="0.2"), serving()
-    words = ("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *LONG, "--json")
-    process = dflash.start(*words)
-    while answered(fast) < 3:
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (128 + signal.SIGTERM, "")
-    assert f"ended by a signal; again: dflash {' '.join(words)}" in err
-
-
 def test_a_baseline_that_drafts_is_none(serving, dflash):
     fast, slow = serving(), serving()
     ended = dflash.run("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *SHORT)
@@ -357,20 +339,35 @@ def test_one_that_dies_half_way_leaves_what_was_seen(serving, dflash):
     assert ("no proof" in ended.out, "Traceback" in ended.err) == (True, False)
 
 
-def test_ctrl_c_says_what_was_seen_so_far(serving, dflash):
-    fast, slow = serving(ANSWER_DELAY="0.2"), serving()
-    process = dflash.start(
-        "verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *LONG, "--json"
-    )  # fmt: skip
-    while answered(fast) < 3:
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert process.returncode == 130, err
+@pytest.fixture
+def ended(serving, dflash):
+    """Its words, code, stdout and stderr, where a signal ends it after a few answers."""
+
+    def by(number: signal.Signals):
+        fast, slow = serving(ANSWER_DELAY="0.2"), serving()
+        words = ("verify", "gpt-oss-20b", "--url", fast, "--baseline-url", slow, *LONG, "--json")
+        process = dflash.start(*words)
+        while answered(fast) < 3:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        return words, *process.communicate(timeout=30), process.returncode
+
+    return by
+
+
+def test_ctrl_c_says_what_was_seen_so_far(ended):
+    _, out, err, code = ended(signal.SIGINT)
+    assert code == 130, err
     found = json.loads(out)
     assert 0 < found["compared"] < 12
     assert (found["error"]["code"], "Traceback" in err) == ("interrupted", False)
+
+
+def test_a_signal_that_ends_it_with_nothing_kept_says_how_it_is_begun_again(ended):
+    words, out, err, code = ended(signal.SIGTERM)
+    assert (code, out) == (128 + signal.SIGTERM, "")
+    assert f"ended by a signal; again: dflash {' '.join(words)}" in err
 
 
 @pytest.mark.parametrize(

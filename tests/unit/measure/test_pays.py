@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from dflash_deploy.measure.gains import gains
 from dflash_deploy.measure.pays import verdict
 from dflash_deploy.measure.report import Cell, Load, Percentiles, Run
 from dflash_deploy.schema import Evidence, Measurement
-from tests.fakes.reports import GENTLE, Speeds, report, resting, with_drafts
+from tests.fakes.reports import GENTLE, Speeds, report, resting
 
 RATES = st.lists(st.integers(10, 1000), min_size=1, max_size=3).map(tuple)
 LOADS = (1, 8, 32)
@@ -393,22 +392,3 @@ def test_prompts_that_wait_for_their_prefill_are_no_want_of_room() -> None:
     bound = {("dflash-8", 64): (3.0, 4.0), ("plain", 64): (0.5, 4.5)}
     assert "is room" not in waiting(bound)  # as many prompts a second as with plain decoding
     assert "is room" in waiting(bound, {("dflash-8", 64): 40})
-
-
-def test_who_else_asked_a_server_is_not_taken_for_a_draft_of_its_plain_decoding() -> None:
-    asked = with_drafts(report(engine="transformers"), "plain", 15, "http://localhost:8000")
-    (line,) = (each for each in verdict(asked) if each.startswith("plain: "))
-    assert "somebody else asked the server meanwhile" in line
-    (line,) = (each for each in verdict(msgspec.structs.replace(asked, engine="vllm"))
-               if each.startswith("plain: "))  # fmt: skip
-    assert "this server drafts as well" in line
-    apart = [msgspec.structs.replace(arm, url=f"{arm.url}/{arm.name}") for arm in asked.arms]
-    (line,) = (each for each in verdict(msgspec.structs.replace(asked, arms=tuple(apart)))
-               if each.startswith("plain: "))  # fmt: skip
-    assert "this server drafts as well" in line
-
-
-@pytest.mark.parametrize(("tokens", "told"), [(7, False), (6, False), (15, True)])
-def test_a_server_that_drafts_more_than_was_said_of_it_is_told(tokens: int, told: bool) -> None:
-    made = with_drafts(report(), "dflash-8", tokens)
-    assert any("more than a block of 8 has" in line for line in verdict(made)) is told
