@@ -20,6 +20,7 @@ import torch
 from acceptance import answered, tokenized
 from transformers import AutoTokenizer
 
+from dflash_deploy.errors import UsageError
 from dflash_deploy.measure.asks import Style, Task, asks
 from dflash_deploy.measure.results import read
 from dflash_deploy.measure.turns import Turn
@@ -34,7 +35,10 @@ from dflash_deploy.train.walk import walked
 def main(words=None):
     options = parsed(words)
     torch.set_num_threads(min(2, torch.get_num_threads()))
-    report = read(options.report)
+    try:
+        report = read(options.report)
+    except UsageError as error:
+        raise SystemExit(error.message) from error
     model = load_model(options.target, dtype="float32", device="cpu")
     tokenizer = AutoTokenizer.from_pretrained(options.target)
     draft = loaded(options.draft, model.device)

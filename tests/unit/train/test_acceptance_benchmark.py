@@ -183,3 +183,8 @@ def test_prompts_of_another_version_are_not_compared(again):
     changed = msgspec.structs.replace(known.workloads[0], sha256="0" * 64)
     with pytest.raises(SystemExit, match="mixed is another than the report's"):
         again["sent"](known, changed, known.cells[0], 0, known.cells[0].runs[0])
+
+
+def test_a_report_that_is_not_there_is_one_line(again, tmp_path):
+    with pytest.raises(SystemExit, match=r"none\.json cannot be read"):
+        again["main"]([str(tmp_path / "none.json"), "target", "draft"])
